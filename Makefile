@@ -120,6 +120,11 @@ show-kills: java ## 200 kills over three programs, and two drivers that fight ov
 show-spark: java ## Spark SQL: TPC-H and shapes of DataFrames under random batches against plain Spark (15 minutes)
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.spark.show
 
+.PHONY: show-spark-breadth
+show-spark-breadth: java ## Spark SQL in breadth: 5,000 random windows against the evaluator, 200 against plain Spark (2 hours)
+	$(BIN)/python -m tests.engine.random_windows --cases 5000
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.spark.show --only windows --seeds 2
+
 .PHONY: show-mutants
 show-mutants: mutants ## the same as `make mutants` (60 minutes)
 

@@ -167,6 +167,18 @@ def check_expr(expr: typed.Expr, scope: Scope) -> None:
         case typed.Fold(function, zero, operand):
             _check_all((zero, operand), scope)
             check_expr(function.body, scope.union(function.parameters))
+        case typed.Window(operand, row, order, functions):
+            check_expr(operand, scope)
+            _check_all((key.expr for key in order), scope | {row})
+            for window_function in functions:
+                match window_function:
+                    case typed.Pick(_, argument, _, _, default):
+                        _check_all((argument, default), scope | {row})
+                    case typed.Total(_, argument, values, result):
+                        check_expr(argument, scope | {row})
+                        check_expr(result, scope | {values})
+                    case typed.Rank():
+                        pass
         case typed.Repeat(variables, initial, step, _, limit):
             _check_all(initial, scope)
             _check_all(step, scope.union(variables))
@@ -259,6 +271,10 @@ def _problem(expr: typed.Expr, scope: Scope) -> str:
             fits = _element(expr.type) == expr.head.type
         case typed.Aggregate():
             fits = _fits_aggregate(expr)
+        case typed.Window():
+            values = Tuple(tuple(function.type for function in expr.functions))
+            is_rows = _element(expr.operand.type) == expr.row.type
+            fits = is_rows and _element(expr.type) == Tuple((expr.row.type, values))
         case _:
             return ""
     return "" if fits else f"not well typed, {expr.type}"

@@ -15,7 +15,14 @@ import pytest
 
 from incmrql.catalyst.classes import Level, Support
 from incmrql.catalyst.expressions import SCALARS
-from incmrql.catalyst.operators.table import AGGREGATES, GENERATORS, LEAVES, OPERATORS, SUBQUERIES
+from incmrql.catalyst.operators.table import (
+    AGGREGATES,
+    GENERATORS,
+    LEAVES,
+    OPERATORS,
+    SUBQUERIES,
+    WINDOWS,
+)
 from incmrql.compiler.sql import split_statements
 from incmrql.errors import SourceText
 from tests.docs.conftest import DOCS
@@ -45,6 +52,7 @@ KINDS: Final[dict[str, Mapping[str, Support]]] = {
     "Leaves": LEAVES,
     "Operators": OPERATORS,
     "Aggregates": AGGREGATES,
+    "Windows": WINDOWS,
     "Generators": GENERATORS,
     "Sub-queries": SUBQUERIES,
     "Scalar expressions": SCALARS,

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tests.catalyst.random_windows import TABLE, random_rows
 from tests.spark.changing import ChangingTables, Row
 
 _COLUMNS: Final[dict[str, dict[str, Any]]] = {
@@ -42,6 +43,18 @@ def shape_tables(root: Path, seed: int) -> ChangingTables:
         return [draw(chance) for _ in range(count)]
 
     return ChangingTables(root, seed, schemas, rows)
+
+
+def window_tables(root: Path, seed: int) -> ChangingTables:
+    """The table of random queries with windows."""
+    columns = {"k": pa.int32(), "a": pa.int64(), "b": pa.int32(), "s": pa.string(),
+               "d": pa.decimal128(10, 2), "e": pa.float64()}  # fmt: skip
+
+    def rows(table: str, batch: int) -> list[Row]:
+        chance = random.Random(f"{seed} {table} {batch}")
+        return random_rows(chance, 4) if batch else random_rows(chance, 30)
+
+    return ChangingTables(root, seed, {TABLE: pa.schema(list(columns.items()))}, rows)
 
 
 def _maybe(chance: random.Random, value: Any) -> Any:

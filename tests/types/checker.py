@@ -504,5 +504,7 @@ def children(expr: typed.Expr) -> tuple[typed.Expr, ...]:
             return (operand,) if extra is None else (operand, extra)
         case typed.MapOver() | typed.Case() | typed.Repeat() | typed.Fold() | typed.Select():
             raise AssertionError("these bind variables")
+        case typed.Window():
+            raise AssertionError("only queries of Spark have windows")
         case _:
             assert_never(expr)

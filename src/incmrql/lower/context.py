@@ -29,7 +29,8 @@ def python_reason(
     | typed.MakeData
     | typed.Repeat
     | typed.Trace
-    | typed.Read,
+    | typed.Read
+    | typed.Window,
 ) -> str:
     """Why a construct has no form in SQL."""
     match expr:
@@ -45,6 +46,8 @@ def python_reason(
             return "trace shows values as they are met"
         case typed.Read():
             return "a source inside a row"
+        case typed.Window():
+            return "functions of windows"
 
 
 def construct_name(expr: typed.Expr) -> str:

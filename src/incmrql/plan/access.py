@@ -29,8 +29,9 @@ Scope: TypeAlias = Literal["change", "groups", "tables"]
 
 SCOPES: Final[tuple[Scope, ...]] = ("change", "groups", "tables")
 
-Mode: TypeAlias = Literal["fold", "linear", "whole"]
-"""What the body of a node reads of a group: no rows; one side row by row; whole sides."""
+Mode: TypeAlias = Literal["fold", "linear", "whole", "window"]
+"""What the body of a node reads of a group: no rows; one side row by row; whole sides; the rows of
+a window that a change concerns (`plan.windows`)."""
 
 Method: TypeAlias = Literal["totals", "end", "ranks", "values", "rows"]
 """What a request reads: accumulators; the first or last value of a table; a bounded number of its
@@ -42,6 +43,8 @@ _IN_TABLES: Final = ("least", "greatest", "user")
 
 def answer_mode(node: Groups) -> Mode:
     """What the body of a node itself reads of a group."""
+    if node.window is not None:
+        return "window"
     if not node.used:
         return "fold"
     if node.linear is not None and set(node.used) == {node.linear}:

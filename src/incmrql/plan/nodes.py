@@ -173,6 +173,21 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRead:
+    """How the rows of a window over the only side of a group are found: by rank, in a table.
+
+    The answer is `body` over a group with the key and the rows of `window`, one by one.  The only
+    table of the node has the window's rows in order.  For each function, `before` has the
+    variables of requests over all rows: less those from a row on, they are those before it.
+    """
+
+    window: typed.Window
+    group: typed.Variable
+    body: typed.Expr
+    before: tuple[tuple[typed.Variable, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Groups:
     """A function of the groups of one or two inputs: `body` over a group and over `requests`.
 
@@ -200,6 +215,8 @@ class Groups:
     """Which columns of each kept side are stored."""
     single: tuple[int, ...] = ()
     """The sides with at most one row per key, known from a declared key."""
+    window: WindowRead | None = None
+    """The window that `body` is about; its rows are then kept in order, and not by key alone."""
 
 
 @dataclass(frozen=True, slots=True)

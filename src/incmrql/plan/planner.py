@@ -51,8 +51,11 @@ from incmrql.plan.nodes import (
     Plan,
     Repeated,
     ResultPart,
+    Table,
+    WindowRead,
     edge_of,
 )
+from incmrql.plan.windows import expand_windows, ordered_pairs, prefix_requests, window_read
 from incmrql.types import typed
 from incmrql.types.model import bag
 from incmrql.types.show import show_source
@@ -307,6 +310,10 @@ class Planner:
         """Add a function of groups, as a join, as a map, or as `Groups` with accumulators."""
         below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
         additivity = Additivity(group, len(below))
+        body = expand_windows(body, self.names)
+        window = window_read(body, additivity, self.names)
+        if window is not None:
+            return self._add_window(additivity, body, window, below[0])
         body = ViewExpansion(additivity, self.names, self.script.functions).expand(body)
         sides = additivity.additive(body)
         if sides is not None and len(sides) == 2:
@@ -375,6 +382,40 @@ class Planner:
             )
         )
 
+    def _add_window(
+        self, additivity: Additivity, body: typed.Expr, window: WindowRead, below: Term
+    ) -> int:
+        """Add `Groups` for a body over a window, whose rows are kept in order."""
+        index = self.index_of(below)
+        edge = self.edges[index]
+        factoring = Factoring(additivity, self.names, [0] if edge.insert_only else [])
+        before = tuple(
+            tuple(_variable(factoring.rewrite(request)) for request in requests)
+            for requests in prefix_requests(window, self.names)
+        )
+        order = tuple(key.descending for key in window.window.order)
+        # Before other tables: requests of the rows before have none.
+        table = Table(0, ordered_pairs(window.window, self.names), order)
+        return self.add(
+            Groups(
+                (index,),
+                additivity.group,
+                body,
+                pair(below)[0],
+                tuple(factoring.accumulators),
+                tuple(factoring.requests),
+                (0,),
+                () if edge.invariant else (0,),
+                None,
+                is_fold=edge.constant,
+                is_final=edge.invariant,
+                tables=(table, *factoring.tables),
+                columns=(None,),
+                single=self._single_sides((index,)),
+                window=replace(window, before=before),
+            )
+        )
+
     def _single_sides(self, indices: Sequence[int]) -> tuple[int, ...]:
         """The sides with at most one row per key."""
         return tuple(side for side, index in enumerate(indices) if self.edges[index].single)
@@ -396,6 +437,11 @@ class Planner:
         loop = map_children(outside, term)
         assert isinstance(loop, Repeat)
         return self.add(Repeated(tuple(indices), tuple(variables), loop))
+
+
+def _variable(expr: typed.Expr) -> typed.Variable:
+    assert isinstance(expr, typed.Var)
+    return expr.variable
 
 
 def _source_options(query: Query) -> dict[str, dict[str, Any]]:

@@ -89,6 +89,23 @@ def _from_data(part: Value) -> ExactSum:
     return ExactSum(int(units, 16), *counts)
 
 
+def exact_part(part: Value) -> ExactSum | Fraction:
+    """The exact sum that a part is."""
+    return _from_data(part) if isinstance(part, Data) else Fraction(part)
+
+
+def sum_of_exact(total: ExactSum | Fraction, type_: Type) -> Value:
+    """An exact sum in the type of a sum; null if it does not fit."""
+    return total.result() if isinstance(total, ExactSum) else _fit_sum(total, type_, ignore)
+
+
+def average_of_exact(total: ExactSum | Fraction, count: int, type_: Type) -> Value:
+    """An exact sum of some values divided by their number, in the type of an average."""
+    if isinstance(total, ExactSum):
+        return average(total, count)
+    return _mean(total, count, type_, ignore)
+
+
 # --- By definition ---
 
 

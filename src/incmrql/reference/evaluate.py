@@ -121,10 +121,18 @@ def evaluate(expr: typed.Expr, env: Environment) -> Value:
             return user_aggregate(expr, env)
         case typed.Fold():
             return fold(expr, env)
-        case typed.Select():
-            return select(expr, env)
+        case typed.Select() | typed.Window():
+            return _query(expr, env)
         case _:
             assert_never(expr)
+
+
+def _query(expr: typed.Select | typed.Window, env: Environment) -> Value:
+    if isinstance(expr, typed.Select):
+        return select(expr, env)
+    from incmrql.reference.windows import window  # workers do without
+
+    return window(expr, env)
 
 
 def rows_of(source: typed.Source, env: Environment) -> Bag:

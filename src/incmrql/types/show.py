@@ -126,6 +126,8 @@ def _call(expr: typed.Expr) -> str:
         case typed.Fold(function, zero, operand):
             inner = f"{_variables(function.parameters)} -> {show_expr(function.body)}"
             return f"fold({inner}, {show_expr(zero)}, {show_expr(operand)})"
+        case typed.Window():
+            return _window(expr)
         case typed.Trace(operand):
             return f"trace({show_expr(operand)})"
         case _:
@@ -140,7 +142,7 @@ def _operand(expr: typed.Expr) -> str:
         typed.MakeRecord, typed.MakeCollection, typed.MakeData, typed.Field, typed.Item,
         typed.Navigate, typed.At, typed.LookUp, typed.SliceOf, typed.MapOver, typed.Call,
         typed.PythonCall, typed.Builtin, typed.Aggregate, typed.UserAggregate, typed.Fold,
-        typed.Trace, typed.ScriptArguments, typed.Concat,
+        typed.Trace, typed.ScriptArguments, typed.Concat, typed.Window,
     )  # fmt: skip
     return text if isinstance(expr, closed) else f"({text})"
 
@@ -177,6 +179,35 @@ def _select(expr: typed.Select) -> str:
     if expr.limit is not None:
         clauses.append(f"limit {show_expr(expr.limit)}")
     return " ".join(clauses)
+
+
+def _window(expr: typed.Window) -> str:
+    """`window(row in rows order by row.A: rank(), sum(values) of row.B rows ..0)`."""
+    keys = ", ".join(show_expr(o.expr) + (" desc" if o.descending else "") for o in expr.order)
+    order = f" order by {keys}" if keys else ""
+    functions = ", ".join(map(show_window_function, expr.functions))
+    row = show_variable(expr.row)
+    return f"window({row} in {_operand(expr.operand)}{order}: {functions})"
+
+
+def show_window_function(function: typed.WindowFunction) -> str:
+    """A function of a window in one line."""
+    match function:
+        case typed.Rank(name, _, buckets):
+            return f"{name}({buckets or ''})"
+        case typed.Pick(frame, argument, position, skips_nulls):
+            nulls = ", not null" if skips_nulls else ""
+            return f"{show_expr(argument)}[{position}{nulls}] {_frame(frame)}"
+        case typed.Total(frame, argument, values, result):
+            given = f"{show_variable(values)} = {show_expr(argument)}"
+            return f"{show_expr(result)} where {given} {_frame(frame)}"
+        case _:
+            assert_never(function)
+
+
+def _frame(frame: typed.Frame) -> str:
+    first, last = ("" if end is None else show(end) for end in (frame.first, frame.last))
+    return f"{frame.kind} {first}..{last}"
 
 
 def show_qualifier(qualifier: typed.Qualifier) -> str:

@@ -607,6 +607,89 @@ class Select(Node):
     limit: Expr | None
 
 
+# --- Windows ---
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows around a row that a function of a window reads, from `first` to `last`.
+
+    None is the start or the end of the partition.  In `rows` an offset counts rows; in `range` it
+    is added to the value of the only sort key, and 0 stands for all rows with the same sort keys.
+    Offsets go along the order: those before the row are negative.
+    """
+
+    kind: Literal["rows", "range"]
+    first: AnyValue
+    last: AnyValue
+
+
+RankName: TypeAlias = Literal[
+    "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The place of a row among the rows of its partition; `buckets` is the argument of ntile."""
+
+    name: RankName
+    type: Type
+    buckets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The value of an argument at one row of a frame, counted from 1, or from -1 at its end.
+
+    With `skips_nulls` rows in which the argument is null do not count.  If there is no such row,
+    it is the `default` of the row itself.
+    """
+
+    frame: Frame
+    argument: Expr
+    position: int
+    skips_nulls: bool
+    default: Expr
+
+    @property
+    def type(self) -> Type:
+        """The type of its values."""
+        return self.argument.type
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A function `result` of the values of an argument over a frame, a bag or a list in order."""
+
+    frame: Frame
+    argument: Expr
+    values: Variable
+    result: Expr
+
+    @property
+    def type(self) -> Type:
+        """The type of its values."""
+        return self.result.type
+
+
+WindowFunction: TypeAlias = Rank | Pick | Total
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Node):
+    """Each row of a bag in a pair with a tuple: the values of functions over the ordered rows.
+
+    `row` is bound in sort keys and arguments.  Rows that are equal in all sort keys are in
+    canonical order.
+    """
+
+    operand: Expr
+    row: Variable
+    order: tuple[Order, ...]
+    functions: tuple[WindowFunction, ...]
+
+
 Expr: TypeAlias = (
     Const
     | Var
@@ -648,6 +731,7 @@ Expr: TypeAlias = (
     | UserAggregate
     | Fold
     | Select
+    | Window
 )
 
 

@@ -66,7 +66,7 @@ from incmrql.algebra.scope import SourceScope, last_number
 from incmrql.algebra.translate.queries import NO_VIEWS, Views
 from incmrql.errors import Span
 from incmrql.types import typed
-from incmrql.types.model import BOOL, Record
+from incmrql.types.model import BOOL, Record, Tuple, bag, is_integer
 from incmrql.types.walk import (
     children,
     free_variables,
@@ -163,6 +163,8 @@ class _FailureFinder:
                 return self._map(expr)
             case typed.Select():
                 return self._select(expr)
+            case typed.Window():
+                return self._window(expr)
             case typed.Var(variable) if variable in self._lifted:
                 self._row_fragments += self.visit(self._lifted[variable])
                 return []
@@ -259,6 +261,52 @@ class _FailureFinder:
                 return []
         bind = typed.Generator(typed.Bind(expr.variable), expr.subject)
         return self.visit(expr.subject) + with_qualifiers((bind,), self.visit(expr.body))
+
+    def _window(self, expr: typed.Window) -> list[Fragment]:
+        """What fails in the rows, in what functions read of a row, and in their results."""
+        # The whole rows count: rows with equal sort keys are in the order of the whole row.
+        fragments = self.visit(expr.operand)
+        parts = [order.expr for order in expr.order]
+        for function in expr.functions:
+            match function:
+                case typed.Pick(_, argument, _, _, default):
+                    parts += [argument, default]
+                case typed.Total(_, argument, _, result):
+                    parts.append(argument)
+                    fragments += self._over_frames(expr, function, self.visit(result))
+                case typed.Rank():
+                    pass
+        row = self._row_of(expr.operand)
+        for part in parts:
+            if row is not None:
+                over_row = build.reduce_projections(substitute(part, {expr.row: row}))
+                self._row_fragments += self.visit(over_row)
+            else:
+                bind = typed.Generator(typed.Bind(expr.row), expr.operand)
+                fragments += with_qualifiers((bind,), self.visit(part))
+        return fragments
+
+    def _over_frames(
+        self, expr: typed.Window, function: typed.Total, fragments: Sequence[Fragment]
+    ) -> list[Fragment]:
+        """What fails in the result of a function, as fragments over the rows whose frame fails."""
+        if isinstance(function.argument, typed.Widen) and is_integer(function.argument.type):
+            # No sum of shorter integers has enough rows to be too large for a long.
+            return []
+        over_rows: list[Fragment] = []
+        for check in (check for fragment in fragments for check in fragment.checks):
+            fails = replace(function, result=check.condition)
+            one_function = replace(
+                expr,
+                functions=(fails,),
+                type=bag(Tuple((expr.row.type, Tuple((BOOL,))))),
+            )
+            renamed = rename_binders(one_function, self.names.like)
+            one = self.names.variable("windowed", Tuple((expr.row.type, Tuple((BOOL,)))))
+            failed = build.item(build.item(build.var(one), 1), 0)
+            generator = typed.Generator(typed.Bind(one), renamed)
+            over_rows.append(Fragment((generator,), (replace(check, condition=failed),)))
+        return over_rows
 
     def _row_of(self, subject: typed.Expr) -> typed.Expr | None:
         """An element of a group's variable, over the row that it comes from."""

@@ -7,7 +7,15 @@ from typing import Final
 
 from incmrql.catalyst.classes import check_node
 from incmrql.catalyst.nodes import PlanNode
-from incmrql.catalyst.operators import aggregation, joins, rowwise, sets, sharing, sorting
+from incmrql.catalyst.operators import (
+    aggregation,
+    joins,
+    rowwise,
+    sets,
+    sharing,
+    sorting,
+    windows,
+)
 from incmrql.catalyst.operators.table import LEAVES, STRUCTURAL
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, over_bag
@@ -60,6 +68,7 @@ _OPERATORS: Final[dict[str, Callable[[PlanNode, Scope], Relation]]] = {
     "GlobalLimit": sorting.limit,
     "LocalLimit": sorting.local_limit,
     "Offset": sorting.offset,
+    "Window": windows.window,
     "View": sharing.view,
     "WithCTE": sharing.with_definitions,
     "CTERelationRef": sharing.reference,

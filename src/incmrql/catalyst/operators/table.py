@@ -69,7 +69,9 @@ OPERATORS: Final[dict[str, Support]] = {
     "CollectMetrics": converted("child", ignores=("name", "metrics", "dataframeId")),
     "PipeOperator": converted("child"),
     "SQLFunctionNode": converted("child", ignores=("function",)),
-    "Window": not_yet("window functions are not converted yet"),
+    "Window": converted(
+        "windowExpressions", "partitionSpec", "orderSpec", "child", ignores=("hint",)
+    ),
     "UnionLoop": not_yet(
         "recursive queries are not converted yet", "Write the loop in MRQL: repeat x = … step … ."
     ),
@@ -196,12 +198,29 @@ SUBQUERIES: Final[dict[str, Support]] = {
 }
 """Sub-queries in expressions."""
 
+WINDOWS: Final[dict[str, Support]] = {
+    "WindowExpression": converted("windowFunction", "windowSpec"),
+    "WindowSpecDefinition": converted("frameSpecification", ignores=("partitionSpec", "orderSpec")),
+    "SpecifiedWindowFrame": converted("frameType", "lower", "upper"),
+    "RowNumber": converted(),
+    "Rank": converted(ignores=("children",)),
+    "DenseRank": converted(ignores=("children",)),
+    "PercentRank": converted(ignores=("children",)),
+    "CumeDist": converted(),
+    "NTile": converted("buckets"),
+    "Lag": converted("input", "default", "ignoreNulls", ignores=("inputOffset",)),
+    "Lead": converted("input", "default", "ignoreNulls", ignores=("offset",)),
+    "NthValue": converted("input", "offset", "ignoreNulls"),
+}
+"""What stands in `Window`, besides the aggregates of `Aggregate`."""
+
 STRUCTURAL: Final[dict[str, Support]] = {
     **LEAVES,
     **OPERATORS,
     **AGGREGATES,
     **GENERATORS,
     **SUBQUERIES,
+    **WINDOWS,
     "SortOrder": converted("child", "direction", "nullOrdering", ignores=("sameOrderExpressions",)),
 }
 """Everything but scalar expressions."""

@@ -17,6 +17,7 @@ from incmrql.engine.columns.layouts import (
     descending_columns,
     leaves,
     of_elements,
+    pair_of,
     part,
     sort_layout,
     width,
@@ -54,6 +55,7 @@ from incmrql.types.walk import free_variables
 
 if TYPE_CHECKING:
     from incmrql.engine.compile.program import ProgramCompiler
+    from incmrql.engine.compile.windows import WindowPlan
 
 
 _BESIDE: Final = 1 << 41
@@ -117,10 +119,11 @@ class GroupsCompiler:
             mode,
             body,
             linear,
-            node.used,
+            () if mode == "window" else node.used,
             table,
             schema,
             node.group,
+            self.window(),
             inputs=node.inputs,
         )
         return step, body.layout
@@ -128,7 +131,7 @@ class GroupsCompiler:
     def side(self, number: int) -> Side:
         """A side, with a table if its rows are kept."""
         node = self.node
-        kept = number in node.kept and not node.is_final
+        kept = number in node.kept and not node.is_final and node.window is None
         table = f"n{self.place}r{number}" if kept else None
         below, columns = node.inputs[number], node.columns[number]
         return self.all.side(below, self.key, columns, table, self.place)
@@ -360,6 +363,36 @@ class GroupsCompiler:
         reading = TableRead(table, "least" if first.kind == "least" else "greatest")
         return RankingRead(request, table, reading)
 
+    def window(self) -> WindowPlan | None:
+        """How a window is read."""
+        read = self.node.window
+        if read is None:
+            return None
+        from incmrql.engine.compile.windows import WindowPlan  # workers do without
+        from incmrql.plan.windows import reach_of
+
+        indices = {request.variable: n for n, request in enumerate(self.node.requests)}
+        row, answer = self.window_layouts(read.window)
+        before = tuple(tuple(map(indices.__getitem__, own)) for own in read.before)
+        return WindowPlan(read.window, reach_of(read), before, row, pair_of(self.key, answer))
+
+    def window_layouts(self, window: typed.Window) -> tuple[Layout, Layout]:
+        """The layouts of the rows of a window, and of these with the values of its functions."""
+        row = part(self.rankings[0].element, 1)
+        types = tuple(function.type for function in window.functions)
+        values = Struct(tuple(map(Leaf, types)), Tuple(types))
+        return row, Struct((row, values), Tuple((window.row.type, values.type)))
+
+    def window_body(self) -> Pipeline:
+        """The pipeline of the answer over the key and a row of the window."""
+        read = self.node.window
+        assert read is not None
+        _, layout = self.window_layouts(read.window)
+        row = typed.Variable("windowed", _BESIDE + 7, layout.type)
+        known = group_of(read.group, build.var(self.key_variable), [build.var(row)])
+        body = as_conditional(inline_variables(read.body, known))
+        return self.all.lowering.pipeline([(self.key_variable, self.key), (row, layout)], body)
+
     def body(self, mode: Mode, sides: Sequence[Side]) -> Pipeline:
         """The pipeline of the answer: over the key, a row in mode `linear`, and the requests."""
         node = self.node
@@ -369,6 +402,8 @@ class GroupsCompiler:
         key: list[tuple[typed.Variable, Layout]] = [(self.key_variable, self.key)]
         if mode == "whole":
             return Pipeline(ByRow((), node.body), of_elements(node.body, {}))
+        if mode == "window":
+            return self.window_body()
         if mode == "fold":
             rows: list[typed.Expr | None] = [None for _ in self.numbers]
             body = inline_variables(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,9 @@ from incmrql.reference import Environment
 from incmrql.types import typed
 from incmrql.values.exact.sums import Integers
 
+if TYPE_CHECKING:
+    from incmrql.engine.compile.windows import WindowPlan
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -53,7 +56,7 @@ class GroupOp(StatefulOp):
 
     Mode `fold`: an answer depends on the key and the requests only.  `linear`: there is one for
     each row of one side.  `whole`: it depends on all rows of some sides, and is evaluated key by
-    key.
+    key.  `window`: there is one for each row, with values of the rows around it.
     """
 
     sides: tuple[Side, ...]
@@ -70,6 +73,7 @@ class GroupOp(StatefulOp):
     table: str | None
     schema: TableSchema
     group: typed.Variable
+    window: WindowPlan | None = None
 
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
@@ -85,7 +89,7 @@ class GroupOp(StatefulOp):
         blocks = [block.pipeline for blocks in self.blocks for block in blocks]
         rankings = [ranking.pipeline for ranking in self.rankings]
         return (
-            self.mode == "whole"
+            self.mode in ("whole", "window")
             or any_by_row([*[side.paired for side in self.sides], *blocks, *rankings, self.body])
             or any(_is_by_row(request, self.rankings) for request in self.requests)
         )
@@ -143,6 +147,10 @@ class GroupOp(StatefulOp):
                     yield from _linear_delta(self, affected, answers, context)
                 case "whole":
                     yield whole_delta(self, affected, answers, context)
+                case "window":
+                    from incmrql.engine.operators.windows import window_delta  # few programs do
+
+                    yield from window_delta(self, affected, answers, context)
         context.add(self.table, sums)
         for ranking, content in zip(self.rankings, rankings, strict=True):
             context.add(ranking.name, content)

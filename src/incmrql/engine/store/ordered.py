@@ -3,6 +3,7 @@
     totals         the total weight of the rows of a key
     front          the first or last rows of a key, read in growing chunks of every segment
     rows_between   the rows of a key between two ranks, found by bisection over sums of weights
+    ranks_in_keys  where rows are, or would be, among the rows of their keys
 
 `extra` is a delta in memory that counts as one more segment: without it tables are as before the
 batch, with it as after.  No key is scanned; a weight below zero is an error where it is read.
@@ -303,6 +304,17 @@ def _sort_by_key(
     places = np.concatenate([indices for indices, _ in parts])
     order = np.argsort(places, kind="stable")
     return places[order], concat([rows for _, rows in parts]).take(order)
+
+
+def ranks_in_keys(
+    table: StateTable, reader: Reader, extra: SortedRows | None, rows: SortedRows
+) -> Integers:
+    """For each of some rows, the number of rows of the same key that sort before it."""
+    before = np.zeros(len(rows), np.int64)
+    for span in find_spans(table, reader, rows.hashes, rows.keys, extra):
+        positions, _ = find_rows(span, rows, span.key_indices, span.starts, span.stops)
+        before[span.key_indices] += weight_between(span.rows, span.starts, positions)
+    return before
 
 
 def ranks_of(

@@ -164,6 +164,7 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             | typed.Repeat()
             | typed.Trace()
             | typed.Read()
+            | typed.Window()
         ):
             raise NotNative(python_reason(expr))
         case _:

@@ -52,8 +52,9 @@ from incmrql.plan.nodes import (
     inputs,
 )
 from incmrql.plan.program import LoopMode, LoopProgram, Program
+from incmrql.plan.windows import cost_of
 from incmrql.types import typed
-from incmrql.types.show import show_expr
+from incmrql.types.show import show_expr, show_window_function
 
 Kind: TypeAlias = Literal["source", "linear", "bilinear", "fold", "per key", "loop"]
 
@@ -204,6 +205,9 @@ def _kept_items(node: Groups, plan: Nodes) -> tuple[StateItem, ...]:
     for place, accumulator in enumerate(node.accumulators):
         asked = [request for request in node.requests if place in request.accumulators]
         items.append(StateItem(_sum_text(accumulator), _request_texts(asked), is_rows=False))
+    if node.window is not None:
+        functions = tuple(map(show_window_function, node.window.window.functions))
+        return (*items, StateItem("rows in the order of the window", functions))
     for place, table in enumerate(node.tables):
         asked = [request for request in node.requests if _reads(node, request, place)]
         first = "values" if table.most is None else f"first {show_expr(table.most)} values"
@@ -329,6 +333,8 @@ def _readers(node: Join | Groups, side: int) -> list[typed.Expr]:
 
 
 def _cost(node: Groups, plan: Nodes) -> str:
+    if node.window is not None:
+        return cost_of(node.window)
     few = few_rows(node, plan)
     whole = whole_sides(node, few)
     if whole_requests(node, few) or (whole and answer_mode(node) == "whole"):

@@ -18,11 +18,22 @@ from incmrql.plan.access import (
     whole_requests,
     whole_sides,
 )
-from incmrql.plan.nodes import Edge, Groups, Join, Linear, Node, Ordered, inputs, is_unit
+from incmrql.plan.nodes import (
+    Edge,
+    Groups,
+    Join,
+    Linear,
+    Node,
+    Ordered,
+    WindowRead,
+    inputs,
+    is_unit,
+)
 from incmrql.plan.program import LoopProgram
+from incmrql.plan.windows import reads_partitions
 from incmrql.types import typed
 from incmrql.types.model import Tuple
-from incmrql.types.show import show_expr
+from incmrql.types.show import show_expr, show_window_function
 
 SIDES: Final = ("left", "right")
 
@@ -71,6 +82,8 @@ def group_warnings(node: Groups, plan: Nodes) -> list[Warned]:
     """W102 or W104 where all rows are one group, W105 where whole groups are read."""
     if node.is_final:
         return []
+    if node.window is not None:
+        return _window_warnings(node, node.window)
     few = few_rows(node, plan)
     if is_unit(node.key):
         sides = whole_sides(node, few)
@@ -89,6 +102,19 @@ def group_warnings(node: Groups, plan: Nodes) -> list[Warned]:
         message = f"when {asked} changes, all rows of the group are read, also those that stay"
     else:
         return []
+    return [Warned("W105", message)]
+
+
+def _window_warnings(node: Groups, read: WindowRead) -> list[Warned]:
+    """W104 or W105 where whole partitions are read."""
+    functions = reads_partitions(read)
+    if not functions:
+        return []
+    asked = ", ".join(dict.fromkeys(map(show_window_function, functions)))
+    if is_unit(node.key):
+        message = f"the window is over all rows, and every change reads all of them, for {asked}"
+        return [Warned("W104", message)]
+    message = f"every change of a partition reads all of it, for {asked}"
     return [Warned("W105", message)]
 
 

@@ -147,6 +147,7 @@ _EXPRESSIONS: Final[dict[type, Entry]] = {
         "limit",
         "head",
     ),
+    typed.Window: _expr("window", "operand", "row", "order", "functions"),
 }
 
 _INSIDE_EXPRESSIONS: Final[dict[type, Entry]] = {
@@ -158,6 +159,12 @@ _INSIDE_EXPRESSIONS: Final[dict[type, Entry]] = {
     typed.Condition: _entry("condition", "condition"),
     typed.Group: _entry("group", "keys", "patterns", "lifted", "partition", "rows"),
     typed.Order: _entry("order-key", "expr", "descending"),
+    typed.Frame: _entry(
+        "frame", "kind", IdentityField("first", constant=True), IdentityField("last", constant=True)
+    ),
+    typed.Rank: _entry("window-rank", "name", "type", "buckets"),
+    typed.Pick: _entry("window-pick", "frame", "argument", "position", "skips_nulls", "default"),
+    typed.Total: _entry("window-total", "frame", "values", "argument", "result"),
     typed.Bind: _entry("pattern-bind", "variable"),
     typed.Anything: _entry("pattern-any"),
     typed.Equals: _entry("pattern-equals", IdentityField("value", constant=True), "subject"),
@@ -267,8 +274,10 @@ _NODES: Final[dict[type, Entry]] = {
         "is_final",
         "columns",
         "single",
+        IdentityField("window", default=None),
         below=["inputs"],
     ),
+    nodes.WindowRead: _entry("window-read", "window", "group", "body", "before"),
     nodes.Ordered: _entry("node-order", "descending", "limit", "grows", below=["input"]),
     nodes.Repeated: _entry("node-loop", "variables", "term", below=["inputs"]),
     nodes.Accumulator: _entry(

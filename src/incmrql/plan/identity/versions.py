@@ -43,6 +43,7 @@ NODES: Final[dict[str, int]] = {
     "reading at": 1,
     "reading slice": 1,
     "reading all": 1,
+    "window-read": 1,
 }
 """The nodes of a program: what they do and what they keep."""
 
@@ -95,6 +96,7 @@ EXPRESSIONS: Final[dict[str, int]] = {
     "user-aggregate": 1,
     "fold": 1,
     "select": 1,
+    "window": 1,
     "arithmetic +": 1,
     "arithmetic -": 1,
     "arithmetic *": 1,
@@ -127,6 +129,10 @@ PARTS: Final[dict[str, int]] = {
     "condition": 1,
     "group": 1,
     "order-key": 1,
+    "frame": 1,
+    "window-rank": 1,
+    "window-pick": 1,
+    "window-total": 1,
     "pattern-bind": 1,
     "pattern-any": 1,
     "pattern-equals": 1,
