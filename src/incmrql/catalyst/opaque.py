@@ -14,10 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.rows import Names
+from incmrql.catalyst.computed import (
+    OpaqueColumn,
+    Path,
+    attribute_of,
+    with_computed,
+    with_equal_leaves,
+    with_field,
+)
 from incmrql.catalyst.expressions import SCALARS, convert_expression
 from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of, plan_to_json
 from incmrql.catalyst.operators.table import AGGREGATES, GENERATORS, LEAVES, OPERATORS, SUBQUERIES
@@ -27,9 +35,6 @@ from incmrql.catalyst.scope import Conversion, Scope, placeholder
 from incmrql.catalyst.types import model_type
 from incmrql.errors import InternalError
 from incmrql.types import typed
-
-Path: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""From the root of a plan to a node: fields, with places in sequences."""
 
 _FIRST_ID: Final = 10**9
 """The ids of new columns; those of a plan are counted from 1."""
@@ -69,22 +74,6 @@ _ROW_FUNCTIONS: Final = (100, 101, 200, 204, 250, 251)
 
 
 @dataclass(frozen=True, slots=True)
-class OpaqueColumn:
-    """An opaque expression as a column of a leaf.
-
-    `text` tells columns apart, in any run: the expression over the columns of the leaf.  `path` is
-    where its node is in the plan, `definitions` where the aliases are that it uses, in their order.
-    """
-
-    text: str
-    shown: str
-    data_type: PlanNode
-    leaf: int
-    path: Path
-    definitions: tuple[Path, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class OpaquePlan:
     """A plan with opaque expressions as columns of its leaves, and these columns."""
 
@@ -106,7 +95,7 @@ def with_opaque_columns(
     changed = search.operator(plan)
     if not search.columns:
         return OpaquePlan(plan, ())
-    return OpaquePlan(_with_equal_leaves(changed, plan, key), tuple(search.columns.values()))
+    return OpaquePlan(with_equal_leaves(changed, plan, key), tuple(search.columns.values()))
 
 
 @dataclass(slots=True)
@@ -226,7 +215,7 @@ class _Search:
         if carried is None:
             return None
         below, attribute = carried
-        return _with_field(node, child, below), attribute
+        return with_field(node, child, below), attribute
 
     def _below_project(
         self, node: PlanNode, wanted: _Wanted, definitions: tuple[int, ...]
@@ -254,7 +243,7 @@ class _Search:
         listed = node["projectList"]
         if attribute["exprId"] not in items:
             listed = (*listed, attribute)
-        return _with_field(_with_field(node, "child", below), "projectList", listed), attribute
+        return with_field(with_field(node, "child", below), "projectList", listed), attribute
 
     def _in_leaf(
         self, leaf: PlanNode, wanted: _Wanted, definitions: tuple[int, ...]
@@ -281,8 +270,8 @@ class _Search:
             if isinstance(attribute, PlanNode) and attribute["$text"] == text:
                 return leaf, attribute
         self.last_id += 1
-        attribute = _attribute(column, self.last_id)
-        return _with_computed(leaf, attribute), attribute
+        attribute = attribute_of(column, self.last_id)
+        return with_computed(leaf, attribute), attribute
 
     def _over_leaf(self, value: PlanValue, places: Mapping[int, int]) -> PlanValue:
         """An expression over the columns of a leaf by their places, without ids."""
@@ -323,7 +312,7 @@ class _Level:
 
     def set(self, name: str, value: PlanValue) -> None:
         """Set a field of the operator."""
-        self.node = _with_field(self.node, name, value)
+        self.node = with_field(self.node, name, value)
 
     def parts(self, value: PlanValue) -> PlanValue:
         """Expressions of a row in a field, converted as far as possible."""
@@ -342,8 +331,8 @@ class _Level:
         if node.name == "AggregateExpression":
             function: PlanNode = node["aggregateFunction"]
             changed = self._with_parts(function, self.parts)
-            return _with_field(
-                _with_field(node, "aggregateFunction", changed),
+            return with_field(
+                with_field(node, "aggregateFunction", changed),
                 "filter",
                 self.parts(node["filter"]),
             )
@@ -457,78 +446,6 @@ def _is_expression(node: PlanNode) -> bool:
 
 def _columns_of(node: PlanNode) -> set[int]:
     return {part["exprId"] for part in nodes_of(node) if part.name == "AttributeReference"}
-
-
-def _with_field(node: PlanNode, name: str, value: PlanValue) -> PlanNode:
-    return PlanNode(node.name, {**node.fields, name: value}, node.place)
-
-
-def _attribute(column: OpaqueColumn, expr_id: int) -> PlanNode:
-    fields: dict[str, PlanValue] = {
-        "name": column.shown,
-        "dataType": column.data_type,
-        "exprId": expr_id,
-        "$type": column.data_type,
-        "$text": column.text,
-    }
-    return PlanNode("AttributeReference", fields)
-
-
-def _with_computed(leaf: PlanNode, attribute: PlanNode) -> PlanNode:
-    known = leaf.fields.get("$computed", ())
-    assert isinstance(known, tuple)
-    fields = {
-        **leaf.fields,
-        "output": (*leaf["output"], attribute),
-        "$computed": (*known, attribute),
-    }
-    return PlanNode(leaf.name, fields, leaf.place)
-
-
-def _with_equal_leaves(
-    changed: PlanNode, original: PlanNode, key: Callable[[PlanNode], str]
-) -> PlanNode:
-    """The plan with the same columns in all leaves over the same data: these are one input."""
-    keys = {leaf["$leaf"]: key(leaf) for leaf in _leaves(original) if "$leaf" in leaf.fields}
-    columns: dict[str, dict[str, PlanNode]] = {}
-    for leaf in _leaves(changed):
-        for attribute in leaf.fields.get("$computed", ()):  # type: ignore[union-attr]
-            assert isinstance(attribute, PlanNode)
-            columns.setdefault(keys[leaf["$leaf"]], {})[attribute["$text"]] = attribute
-    last = max(each["exprId"] for some in columns.values() for each in some.values())
-
-    def fresh(attribute: PlanNode) -> PlanNode:
-        nonlocal last
-        last += 1
-        return _with_field(attribute, "exprId", last)
-
-    def complete(value: PlanValue) -> PlanValue:
-        match value:
-            case PlanNode(name, fields) if name in LEAVES and "$leaf" in fields:
-                wanted = columns.get(keys[value["$leaf"]])
-                if not wanted:
-                    return value
-                own = {each["$text"]: each for each in fields.get("$computed", ())}  # type: ignore[union-attr, index, call-overload]
-                computed = tuple(
-                    own.get(text) or fresh(each) for text, each in sorted(wanted.items())
-                )
-                output = value["output"][: len(value["output"]) - len(own)]
-                new = {**fields, "output": (*output, *computed), "$computed": computed}
-                return PlanNode(name, new, value.place)
-            case PlanNode(name, fields):
-                return PlanNode(name, {k: complete(v) for k, v in fields.items()}, value.place)
-            case tuple():
-                return tuple(map(complete, value))
-            case _:
-                return value
-
-    whole = complete(changed)
-    assert isinstance(whole, PlanNode)
-    return whole
-
-
-def _leaves(plan: PlanNode) -> Iterator[PlanNode]:
-    return (node for node in nodes_of(plan) if node.name in LEAVES)
 
 
 def _content(node: PlanNode) -> object:

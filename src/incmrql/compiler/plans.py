@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any, Final
 
 from incmrql.catalyst import AnalyzedPlan, analyzed_from_json, analyzed_to_json
+from incmrql.catalyst.computed import OpaqueColumn
 from incmrql.catalyst.convert import ConvertedQuery, Question, convert_script
 from incmrql.catalyst.leaves import Leaves, OnModified, leaf_key, leaves_of, takes_columns
 from incmrql.catalyst.nodes import PlanNode
-from incmrql.catalyst.opaque import OpaqueColumn, OpaquePlan, with_opaque_columns
+from incmrql.catalyst.opaque import OpaquePlan, with_opaque_columns
 from incmrql.compiler.compiled import Compiled
 from incmrql.errors import QueryError, SourceText, Span
 from incmrql.syntax.depth import deep_recursion

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
-from incmrql.catalyst.opaque import OpaqueColumn, Path
+from incmrql.catalyst.computed import OpaqueColumn, Path
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark import internals
 from incmrql.spark.plans.reader import SparkPlan

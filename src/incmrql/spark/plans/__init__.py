@@ -4,6 +4,7 @@
 * `walker` reads a plan in one call, by Java code that is compiled in the driver's JVM; `generic`
   does the same over py4j. `fields` says what both read.
 * `settings` are the settings of Spark that a plan's meaning depends on.
+* `functions` are functions of Python in plans, by their fingerprints.
 * `streams` gives DataFrames that stand for streams of a session.
 * `substitution` runs a plan over other rows, put in place of its leaves.
 * `problems` turns Spark's errors into ours.
