@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from incmrql.algebra.translate.queries import views_of
 from incmrql.catalyst.nodes import nodes_of
+from incmrql.plan.assembly import watches_of
+from incmrql.syntax.depth import deep_recursion
+from incmrql.types import typed
+from incmrql.types.walk import nodes
 from tests.catalyst.judging import converted, plans_of, program_of_script
 
 WITH_WINDOWS = (
@@ -40,3 +45,16 @@ def test_large_queries_are_planned(query: str) -> None:
     """With many joins, columns or sub-queries, or outer joins of outer joins."""
     program = program_of_script(converted(plans_of("tpcds")[query]).script)
     assert len(program.nodes) > 10
+
+
+@pytest.mark.parametrize("query", ["q61", "q90"])
+def test_what_is_watched_reads_no_table_more_often_than_the_query(query: str) -> None:
+    """A quotient of two sub-queries fails by both; written out at each use they were 268 reads."""
+    script = converted(plans_of("tpcds")[query]).script
+    (item,) = script.items
+    with deep_recursion():
+        (watches,) = watches_of([item], script, views_of([item.expr], script))
+    reads = [sum(isinstance(n, typed.Read) for n in nodes(bag)) for bag in watches.bags]
+    own = sum(isinstance(node, typed.Read) for node in nodes(item.expr))
+    assert reads
+    assert max(reads) <= own

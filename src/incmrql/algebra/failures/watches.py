@@ -140,6 +140,8 @@ class _FailureFinder:
     _numbers: dict[tuple[Span, str], int] = field(default_factory=dict)
     _lifted: dict[typed.Variable, typed.Expr] = field(default_factory=dict)
     """For each variable of an enclosing group: an element of it, over the row it comes from."""
+    named: dict[typed.Variable, typed.Expr] = field(default_factory=dict)
+    """Queries that bindings name: a watch names them too, and fails where it consumes them."""
     _row_fragments: list[Fragment] = field(default_factory=list)
     """Failures in what aggregates consume of the rows of the innermost group."""
     _called: tuple[str, ...] = ()
@@ -168,6 +170,8 @@ class _FailureFinder:
             case typed.Var(variable) if variable in self._lifted:
                 self._row_fragments += self.visit(self._lifted[variable])
                 return []
+            case typed.Var(variable) if variable in self.named:
+                return self.visit(rename_binders(self.named[variable], self.names.like))
             case typed.Global(key) if key in self.scope.views:
                 self.readers.whole.add(key)
                 return []
@@ -399,7 +403,7 @@ class _FailureFinder:
     def _shown_row(self, fragment: Fragment) -> typed.Expr:
         """The row that failed: as a whole, or of joined rows what the operations use."""
         generators = [q for q in fragment.qualifiers if isinstance(q, typed.Generator)]
-        bound = [v for q in fragment.qualifiers for v in bound_by(q)]
+        bound = [v for q in fragment.qualifiers for v in bound_by(q) if v not in self.named]
         if sum(self.scope.reads(generator.domain) for generator in generators) <= 1:
             return record_of_variables(bound)
         paths: dict[str, typed.Expr] = {}
@@ -436,6 +440,11 @@ class _FromClause:
             case typed.Binding(pattern, value):
                 expanded = self.expand(value)
                 parts = pattern_bindings(pattern, expanded)
+                if isinstance(pattern, typed.Bind) and self._is_query(expanded):
+                    # Written out at each use, a query would be translated and planned as often.
+                    self.finder.named[pattern.variable] = expanded
+                    self.qualifiers.append(typed.Binding(pattern, expanded))
+                    return
                 is_small = sum(1 for _ in nodes(expanded)) <= _LARGEST
                 if is_small and set(pattern_variables(pattern)) == parts.keys():
                     self.known |= parts
@@ -444,13 +453,24 @@ class _FromClause:
                 self.qualifiers.append(typed.Binding(pattern, expanded))
             case typed.Generator(pattern, domain):
                 expanded = self.expand(domain)
-                used = _used_columns(expanded, [(pattern, uses)], self.finder)
+                rows = self._named_query(expanded)
+                used = _used_columns(rows, [(pattern, uses)], self.finder)
                 inside = self.finder.visit(used)
                 before = self.qualifiers if free_variables(expanded) & self._bound() else []
                 self.domains += with_qualifiers(before, inside)
                 self.qualifiers.append(typed.Generator(pattern, expanded))
             case typed.Condition():
                 raise AssertionError("conditions are not among the qualifiers of clauses")
+
+    def _is_query(self, expr: typed.Expr) -> bool:
+        is_select = any(isinstance(node, typed.Select | typed.MapOver) for node in nodes(expr))
+        return is_select and self.finder.scope.reads(expr)
+
+    def _named_query(self, domain: typed.Expr) -> typed.Expr:
+        """The query that a domain is the name of; any other domain as it is."""
+        if isinstance(domain, typed.Var) and domain.variable in self.finder.named:
+            return rename_binders(self.finder.named[domain.variable], self.finder.names.like)
+        return domain
 
     def _bound(self) -> set[typed.Variable]:
         return {variable for qualifier in self.qualifiers for variable in bound_by(qualifier)}
