@@ -65,7 +65,7 @@ class SourceScope:
 
     def row_variables(self, expr: typed.Expr) -> set[typed.Variable]:
         """The variables of rows that an expression depends on."""
-        return free_variables(expr) - self.loops
+        return set(free_variables(expr) - self.loops)
 
     def is_never_null(self, expr: typed.Expr) -> bool:
         """Whether a collection is never null, as a term cannot be."""

@@ -49,21 +49,54 @@ class Nothing:
         return "null"
 
 
-@dataclass(frozen=True, slots=True)
-class Tuple:
+class _Nested:
+    """A type made of other types: remembers its hash and its representation.
+
+    Rewriting compares and prints the types of wide rows many times.
+    """
+
+    __slots__ = ("_hash", "_repr")
+    _hash: int
+    _repr: str
+
+    def __hash__(self) -> int:
+        known: int | None = getattr(self, "_hash", None)
+        if known is None:
+            known = hash((type(self).__name__, *self._values()))
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    def __repr__(self) -> str:
+        known: str | None = getattr(self, "_repr", None)
+        if known is None:
+            values = zip(type(self).__slots__, self._values(), strict=True)
+            known = f"{type(self).__name__}({', '.join(f'{n}={value!r}' for n, value in values)})"
+            object.__setattr__(self, "_repr", known)
+        return known
+
+    def _values(self) -> list[object]:
+        return [getattr(self, name) for name in type(self).__slots__]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tuple(_Nested):
     """`(int, string)`; `()` has one value."""
 
     items: tuple[Type, ...]
+
+    __hash__ = _Nested.__hash__
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.items))})"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+@dataclass(frozen=True, slots=True, repr=False)
+class Record(_Nested):
     """`< A: int, B: string >`, fields in declared order."""
 
     fields: tuple[tuple[str, Type], ...]
+
+    __hash__ = _Nested.__hash__
 
     def __str__(self) -> str:
         return f"< {', '.join(f'{_label(name)}: {type_}' for name, type_ in self.fields)} >"
@@ -83,12 +116,14 @@ def _label(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else show(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
+@dataclass(frozen=True, slots=True, repr=False)
+class Collection(_Nested):
     """`{int}` or `[int]`."""
 
     kind: Literal["bag", "list"]
     element: Type
+
+    __hash__ = _Nested.__hash__
 
     def __str__(self) -> str:
         return f"{{{self.element}}}" if self.kind == "bag" else f"[{self.element}]"
@@ -104,12 +139,14 @@ class Data:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+@dataclass(frozen=True, slots=True, repr=False)
+class Function(_Nested):
     """The type of a lambda or a function name that is passed as an argument."""
 
     parameters: tuple[Type, ...]
     result: Type
+
+    __hash__ = _Nested.__hash__
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.parameters))}) -> {self.result}"

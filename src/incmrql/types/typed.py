@@ -26,9 +26,21 @@ class Variable:
     number: int
     type: Type
 
+    def __hash__(self) -> int:
+        """Of the number alone: the type of a row may be large, and variables are hashed often."""
+        return self.number
+
+
+class Facts:
+    """What `types.walk` remembers of a node; no part of its value."""
+
+    __slots__ = ("bound", "used")
+    bound: frozenset[Variable]
+    used: frozenset[Variable]
+
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(Facts):
     """Base class of all expressions."""
 
     type: Type = field(kw_only=True)

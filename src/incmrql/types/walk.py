@@ -7,9 +7,10 @@ Every binder has its own variable, so the free variables are those that occur an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
@@ -42,10 +43,16 @@ def _map_part(f: Callable[[typed.Expr], typed.Expr], part: Any) -> Any:
     if kind in _EXPRESSIONS:
         return f(part)
     if kind is tuple:
-        return tuple([_map_part(f, item) for item in part])
+        return _map_items(lambda item: _map_part(f, item), part)
     if _part_fields(kind) is not None:
         return _map_fields(part, lambda inner: _map_part(f, inner))
     return part
+
+
+def _map_items(f: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The items with `f` applied; the same tuple if nothing changed."""
+    changed = tuple([f(item) for item in items])
+    return items if all(map(operator.is_, items, changed)) else changed
 
 
 def _map_fields(node: Any, f: Callable[[Any], Any]) -> Any:
@@ -87,26 +94,69 @@ def nodes(expr: typed.Expr) -> Iterator[typed.Expr]:
         yield from nodes(child)
 
 
-def bound_variables(part: Any) -> set[typed.Variable]:
+def bound_variables(part: Any) -> frozenset[typed.Variable]:
     """The variables that binders anywhere inside bind."""
     kind = type(part)
-    if kind is typed.Var:
-        return set()
-    if kind is typed.Variable:
-        return {part}
     if kind is tuple:
-        return set().union(*map(bound_variables, part))
-    return set().union(*(bound_variables(getattr(part, name)) for name in _part_fields(kind) or ()))
+        return _union(map(bound_variables, part))
+    if kind is typed.Variable:
+        return frozenset((part,))
+    if kind not in _EXPRESSIONS:
+        return _bound_below(part)
+    try:
+        known: frozenset[typed.Variable] = part.bound
+    except AttributeError:
+        known = _NO_VARIABLES if kind is typed.Var else _bound_below(part)
+        object.__setattr__(part, "bound", known)
+    return known
 
 
-def used_variables(expr: typed.Expr) -> set[typed.Variable]:
+def _bound_below(node: Any) -> frozenset[typed.Variable]:
+    return _union(bound_variables(getattr(node, n)) for n in _part_fields(type(node)) or ())
+
+
+def used_variables(expr: typed.Expr) -> frozenset[typed.Variable]:
     """The variables that occur."""
-    return {node.variable for node in nodes(expr) if isinstance(node, typed.Var)}
+    try:
+        known = expr.used
+    except AttributeError:
+        if isinstance(expr, typed.Var):
+            known = frozenset((expr.variable,))
+        else:
+            known = _union(map(used_variables, children(expr)))
+        object.__setattr__(expr, "used", known)
+    return known
 
 
-def free_variables(expr: typed.Expr) -> set[typed.Variable]:
+_NO_VARIABLES: Final[frozenset[typed.Variable]] = frozenset()
+
+
+def _union(sets: Iterable[frozenset[typed.Variable]]) -> frozenset[typed.Variable]:
+    """The union of sets: one of them if it has all, so that nodes share what is remembered."""
+    union = _NO_VARIABLES
+    for variables in sets:
+        if not variables <= union:
+            union = variables if union <= variables else union | variables
+    return union
+
+
+def free_variables(expr: typed.Expr) -> frozenset[typed.Variable]:
     """The variables that occur and are bound outside."""
     return used_variables(expr) - bound_variables(expr)
+
+
+def uses_of(variable: typed.Variable, expr: typed.Expr, *, most: int) -> int:
+    """How often a variable occurs, counted up to a number."""
+    if variable not in used_variables(expr):
+        return 0
+    if isinstance(expr, typed.Var):
+        return 1
+    uses = 0
+    for child in children(expr):
+        uses += uses_of(variable, child, most=most - uses)
+        if uses >= most:
+            break
+    return uses
 
 
 def is_random(expr: typed.Expr) -> bool:
@@ -144,7 +194,9 @@ def substitute(expr: typed.Expr, values: Mapping[typed.Variable, typed.Expr]) ->
     """`expr` with variables replaced by expressions."""
     if isinstance(expr, typed.Var):
         return values.get(expr.variable, expr)
-    return map_children(lambda child: substitute(child, values), expr) if values else expr
+    if used_variables(expr).isdisjoint(values):
+        return expr
+    return map_children(lambda child: substitute(child, values), expr)
 
 
 def with_copies(
@@ -154,8 +206,10 @@ def with_copies(
     fresh: Callable[[typed.Variable], typed.Variable],
 ) -> typed.Expr:
     """`expr` with each use of a variable replaced by a copy of `value` with fresh binders."""
+    if variable not in used_variables(expr):
+        return expr
     if isinstance(expr, typed.Var):
-        return rename_binders(value, fresh) if expr.variable == variable else expr
+        return rename_binders(value, fresh)
     return map_children(lambda child: with_copies(child, variable, value, fresh), expr)
 
 
@@ -177,7 +231,9 @@ def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
     if kind is typed.Variable:
         return names.get(part, part)
     if kind is tuple:
-        return tuple([_rename(item, names) for item in part])
+        return _map_items(lambda item: _rename(item, names), part)
+    if kind in _EXPRESSIONS and _is_without(part, names):
+        return part
     changed = {}
     for name in _part_fields(kind) or ():
         before = getattr(part, name)
@@ -185,6 +241,10 @@ def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
         if after is not before:
             changed[name] = after
     return replace(part, **changed) if changed else part
+
+
+def _is_without(expr: typed.Expr, names: Mapping[typed.Variable, typed.Variable]) -> bool:
+    return used_variables(expr).isdisjoint(names) and bound_variables(expr).isdisjoint(names)
 
 
 # --- Other sources ---

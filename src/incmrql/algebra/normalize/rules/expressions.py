@@ -19,9 +19,10 @@ from incmrql.types.walk import (
     children,
     conjuncts,
     is_random,
-    nodes,
     rename_binders,
     substitute,
+    used_variables,
+    uses_of,
     with_copies,
 )
 
@@ -89,8 +90,8 @@ def inline_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
 def inline_single_use(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """A value that is used at one place, as often as it is computed, needs no name."""
     for select, index, variable, value in _bindings(expr):
-        uses, repeated = _uses_after(select, index, variable)
-        if uses == 0 or (uses == 1 and not repeated):
+        uses = sum(uses_of(variable, part, most=2) for part in _parts_after(select, index))
+        if uses == 0 or (uses == 1 and not _may_repeat(select, index, variable)):
             return substitute(_with_qualifiers(select, index), {variable: value})
     return None
 
@@ -107,8 +108,9 @@ def inline_view(expr: typed.Expr, names: Names) -> typed.Expr | None:
     """
     for select, index, variable, value in _bindings(expr):
         if _is_view(value):
-            _, repeated = _uses_after(select, index, variable)
-            if not repeated:  # an inner loop would take the column once for each turn
+            if not _may_repeat(
+                select, index, variable
+            ):  # an inner loop would take the column once for each turn
                 return with_copies(_with_qualifiers(select, index), variable, value, names.like)
     return None
 
@@ -123,26 +125,30 @@ def _is_view(value: typed.Expr) -> bool:
             return False
 
 
-def _uses_after(select: typed.Select, index: int, variable: typed.Variable) -> tuple[int, bool]:
-    """How often a binding is used after it, and whether a loop may repeat one of the uses."""
+def _parts_after(select: typed.Select, index: int) -> list[typed.Expr]:
+    """The expressions of a select that stand after a qualifier."""
+    return list(children(replace(select, qualifiers=select.qualifiers[index + 1 :])))
+
+
+def _may_repeat(select: typed.Select, index: int, variable: typed.Variable) -> bool:
+    """Whether a loop may repeat a use of a variable that a qualifier binds."""
     after = select.qualifiers[index + 1 :]
-    rest = replace(select, qualifiers=after)
-    uses = sum(isinstance(n, typed.Var) and n.variable == variable for n in nodes(rest))
-    straight = sum(_straight_uses(child, variable) for child in children(rest))
-    return uses, straight < uses or any(isinstance(q, typed.Generator) for q in after)
+    return any(isinstance(q, typed.Generator) for q in after) or any(
+        _is_repeated(part, variable) for part in _parts_after(select, index)
+    )
 
 
-def _straight_uses(expr: typed.Expr, variable: typed.Variable) -> int:
-    """The uses of a variable that no loop inside the expression repeats."""
+def _is_repeated(expr: typed.Expr, variable: typed.Variable) -> bool:
+    """Whether a loop inside an expression repeats a use of a variable."""
+    if variable not in used_variables(expr):
+        return False
     match expr:
-        case typed.Var(used):
-            return int(used == variable)
-        case typed.MapOver(subject=subject):
-            return _straight_uses(subject, variable)
+        case typed.MapOver(subject=subject, body=body):
+            return variable in used_variables(body) or _is_repeated(subject, variable)
         case typed.Select() | typed.Fold() | typed.Repeat():
-            return 0
+            return True
         case _:
-            return sum(_straight_uses(child, variable) for child in children(expr))
+            return any(_is_repeated(child, variable) for child in children(expr))
 
 
 @expr_rule("split-name", law="x = (a, b)  =  y = a, z = b, x = (y, z)")
@@ -292,8 +298,7 @@ def fuse_maps(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """One walk over the collection instead of two."""
     match expr:
         case typed.MapOver(outer, typed.MapOver(inner, subject, first, False), second, flatten):
-            uses = sum(isinstance(n, typed.Var) and n.variable == outer for n in nodes(second))
-            if uses > 1 and not is_cheap(first):
+            if uses_of(outer, second, most=2) > 1 and not is_cheap(first):
                 return None
             body = substitute(second, {outer: first})
             return typed.MapOver(inner, subject, body, flatten, type=expr.type, span=expr.span)

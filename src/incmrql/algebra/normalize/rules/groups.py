@@ -47,7 +47,9 @@ class _Uses:
 
     def add(self, chain: typed.Expr, variable: typed.Variable) -> None:
         """Note a chain `v.A.B`, whatever the loop calls its variable."""
-        self.chains.setdefault(_rename(chain, variable), len(self.chains))
+        renamed = _rename(chain, variable)
+        if renamed not in self.chains:
+            self.chains[_placeless(renamed)] = len(self.chains)
 
 
 _ELEMENT = typed.Variable("element", 0, Tuple(()))
@@ -56,7 +58,7 @@ _ELEMENT = typed.Variable("element", 0, Tuple(()))
 def _rename(chain: typed.Expr, variable: typed.Variable) -> typed.Expr:
     """A chain over the one name that all loops share here."""
     own = typed.Var(replace(_ELEMENT, type=variable.type), type=variable.type)
-    return _placeless(substitute(chain, {variable: own}))
+    return substitute(chain, {variable: own})
 
 
 def _placeless(expr: typed.Expr) -> typed.Expr:
@@ -209,6 +211,8 @@ def _uses(body: typed.Expr, group: typed.Variable, path: Path, *, is_there: bool
     others = _other_parts(group, path)
 
     def visit(node: typed.Expr) -> None:
+        if group not in used_variables(node):
+            return
         if node == members or (isinstance(node, typed.Var) and node.variable == group):
             raise _Whole
         if node in others:
@@ -307,6 +311,8 @@ def _children_but(node: typed.Expr, members: typed.Expr) -> list[typed.Expr]:
 
 
 def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:
+    if variable not in used_variables(expr):
+        return
     if isinstance(expr, typed.Var) and expr.variable == variable:
         raise _Whole
     if root_variable(expr) == variable or _is_reduced(expr, variable):
@@ -355,6 +361,8 @@ def _rebuilt(
     loops: set[typed.Variable] = set()
 
     def visit(node: typed.Expr) -> typed.Expr:
+        if used_variables(node).isdisjoint((before, *loops)):
+            return node
         if node == members:
             return fresh
         if node in others:
