@@ -38,6 +38,9 @@ CODE = re.compile(r'"([PTR]\d{3})"')
 NO_EXAMPLE: Final = {
     "P008": "a thousand brackets",
     "R314": "a Spark query over many rows",
+    "R315": "a table of a trial",
+    "R316": "a Python file of a trial",
+    "R317": "a query of a trial",
     "R326": "a Spark query with an output",
     "R327": "a Spark query with a function",
     "R328": "a Spark query with a function",

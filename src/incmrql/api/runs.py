@@ -410,6 +410,28 @@ class Run:
             on_notice=self._listener.notice,
         )
 
+    @property
+    def answers(self) -> int:
+        """The number of its answers."""
+        return len(self._driver.program.outputs)
+
+    def compare(self, expected: Value, item: int = 0, *, may_round: bool = False) -> int:
+        """Compare an answer with one that another engine has computed; returns how many rows.
+
+        With `may_round`, doubles may differ by a relative 1e-9.  Raises `DifferenceFound`.
+        """
+        from incmrql.runtime.verify import verify_rows
+
+        self._check_not_failed()
+        return verify_rows(self._driver, item, expected, may_be_near=may_round)
+
+    def verify_state(self) -> None:
+        """Compare its state with one that is built from all input; raises `DifferenceFound`."""
+        from incmrql.runtime.verify import verify_state
+
+        self._check_not_stopped()
+        verify_state(self._driver, self._inputs.spark())
+
     def lineage(self, rows: Sequence[Value] | None = None) -> list[Value]:
         """Rows of the answer, or all, each with the rows of sources that it comes from."""
         return self._trace(rows, "lineage")

@@ -180,6 +180,7 @@ __all__ = [
     "ReadReport",
     "Settings",
     "Strict",
+    "advice",
     "answer_type",
     "check",
     "compiled",

@@ -289,6 +289,10 @@ class Session:
             },
         }
 
+    def registered(self) -> list[tuple[str, Any]]:
+        """The names of registered data, with the data."""
+        return [(name, data) for name, (data, _) in self._data.items()]
+
     def data_of(self, name: str) -> Any:
         """The rows that are there now under a name."""
         return self._streams[name].rows() if name in self._streams else self._data[name][0]

@@ -1,7 +1,7 @@
 """The `incmrql` command and its exit codes.
 
-0 success · 1 the query, the data or the checkpoint are wrong · 2 wrong usage · 3 `verify` found a
-difference · 70 a bug in incmrql · 130 interrupted.
+0 success · 1 the query, the data or the checkpoint are wrong · 2 wrong usage · 3 `verify` or `try`
+found a difference · 70 a bug in incmrql · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from incmrql.cli.explain import explain
 from incmrql.cli.run import run
 from incmrql.cli.state import state
 from incmrql.cli.terminal import tell
+from incmrql.cli.trial import try_
 from incmrql.cli.verify import verify
 from incmrql.errors import CheckpointError, DataError, DifferenceFound, QueryError
 from incmrql.java import GONE_HINT, is_gone
@@ -36,7 +37,7 @@ def commands() -> None:
     """Incremental queries on Spark: answers that stay up to date while their data change."""
 
 
-for command in (run, check, explain, answer, state, verify, demo, bench):
+for command in (run, check, explain, try_, answer, state, verify, demo, bench):
     commands.add_command(command)
 
 

@@ -78,10 +78,35 @@ def verify(
             expected = with_near_rows(expected, actual)
         rows += len(expected)
         _compare(driver, kept, item, expected, actual)
+    _check_tables(driver, kept)
+    return Verified(driver.state.number, rows, time.perf_counter() - start)
+
+
+def verify_rows(driver: Driver, number: int, value: Value, *, may_be_near: bool) -> int:
+    """Compare an answer with one that was computed elsewhere; returns the number of its rows.
+
+    With `may_be_near`, doubles may differ in their last digits.  Raises `DifferenceFound`.
+    """
+    output = driver.program.outputs[number]
+    expected, actual = elements(value, output), elements(driver.answer(number), output)
+    if may_be_near:
+        expected = with_near_rows(expected, actual)
+    _compare(driver, None, output.item, expected, actual)
+    return len(expected)
+
+
+def verify_state(driver: Driver, spark: SparkSession) -> None:
+    """Compare ledgers and state with those of a rebuild over all input, and not the answers.
+
+    Raises `DifferenceFound`.
+    """
+    _check_tables(driver, ingested_rows(driver, spark))
+
+
+def _check_tables(driver: Driver, kept: IngestedRows) -> None:
     for stream in driver.program.streams:
         _check_ledger(driver, kept, stream)
     _check_state(driver, kept)
-    return Verified(driver.state.number, rows, time.perf_counter() - start)
 
 
 # --- what differs --------------------------------------------------------------------------
@@ -89,12 +114,15 @@ def verify(
 
 def _compare(
     driver: Driver,
-    kept: IngestedRows,
+    kept: IngestedRows | None,
     item: typed.ScriptItem,
     expected: Sequence[Value],
     actual: Sequence[Value],
 ) -> None:
-    """Refuse an answer that has different rows, or has them in a different order."""
+    """Refuse an answer that has different rows, or has them in a different order.
+
+    With `kept`, the error names the source rows that the differing rows come from.
+    """
     right, found = Counter(map(encode, expected)), Counter(map(encode, actual))
     missing, extra = right - found, found - right
     is_ordered = isinstance(item.expr.type, Collection) and item.expr.type.kind == "list"
@@ -175,14 +203,14 @@ def _about(driver: Driver) -> str:
 
 def _difference(
     driver: Driver,
-    kept: IngestedRows,
+    kept: IngestedRows | None,
     item: typed.ScriptItem,
     missing: Counter[bytes],
     extra: Counter[bytes],
 ) -> DifferenceFound:
     absent, surplus = _first_rows(missing), _first_rows(extra)
     first = [row for row, _ in (*absent, *surplus)][:MOST_EXPLAINED]
-    sources = _lineage(kept, item, first)
+    sources = () if kept is None else _lineage(kept, item, first)
     lines = [f"{_about(driver)} is not the answer over all data"]
     lines += _row_lines("missing", absent, len(missing))
     lines += _row_lines("too many", surplus, len(extra))
@@ -286,4 +314,4 @@ def _only(expr: typed.Expr, rows: Sequence[Value], last: int) -> typed.Expr:
     return build.for_each(pair, expr, build.var(pair), typed.Condition(condition))
 
 
-__all__ = ["Verified", "trace", "verify"]
+__all__ = ["Verified", "trace", "verify", "verify_rows", "verify_state"]
