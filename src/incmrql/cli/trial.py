@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 _DIFFERENT: Final = 3
 _WIDTH: Final = 40
 """Characters of the longest bar."""
-_MOST_NODES: Final = 12
+_MOST_NODES: Final = 15
 _MOST_LINES: Final = 8
 """Lines of a difference that are shown."""
 
@@ -222,14 +220,17 @@ class _Lines:
 
     def explain(self, query: TriedQuery, warnings: Sequence[Any]) -> None:
         """Print what is used and what is kept."""
-        from incmrql.api.trial import described
+        from incmrql.api.trial import described, kept_lines
 
         self.say("data:")
         for use in query.uses:
             self.say(f"  {described(use)}")
         self.say("\nwhat is kept (incmrql explain says more):")
-        for line in _nodes(query):
+        lines = list(kept_lines(query.compiled))
+        for line in lines[:_MOST_NODES]:
             self.say(f"  {line}")
+        if len(lines) > _MOST_NODES:
+            self.say(f"  and {len(lines) - _MOST_NODES} more lines")
         for note in query.notes:
             self.say(f"  note: {note}")
         for warning in warnings:
@@ -269,32 +270,6 @@ class _Lines:
         if self._is_busy:
             click.echo("\r\x1b[K", nl=False, err=True)
         self._is_busy = False
-
-
-def _nodes(query: TriedQuery) -> Iterator[str]:
-    """What the nodes of a query keep and read, those first that may read more than the change."""
-    from incmrql import api
-
-    for item in api.explain_data(query.compiled):
-        if not item["changes"]:
-            continue
-        nodes = item["nodes"]
-        more = [node for node in nodes if node["reads"] != "change"]
-        if not more:
-            yield f"all {len(nodes)} nodes read the change and what it touches"
-        else:
-            yield f"{len(more)} of {len(nodes)} nodes may read whole groups or tables"
-        keeping = sorted((node for node in nodes if node["keeps"]), key=lambda n: n not in more)
-        for node in keeping[:_MOST_NODES]:
-            yield f"{node['does']}: keeps {_kept(node)}; costs {node['cost']}"
-        if len(keeping) > _MOST_NODES:
-            yield f"and {len(keeping) - _MOST_NODES} more nodes that keep something"
-
-
-def _kept(node: Mapping[str, Any]) -> str:
-    """What a node keeps, by kinds."""
-    kinds = Counter(re.split(r" of | by |:", each["what"])[0] for each in node["keeps"])
-    return ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items())
 
 
 def _bars(batches: Sequence[TriedBatch]) -> Iterator[str]:

@@ -5,12 +5,14 @@
 * `cuts` decides which rows a batch inserts and deletes.
 * `queries` copies the inputs batch by batch, and lets plain Spark answer the same query.
 * `scripts` does the same for scripts of MRQL.
-* `trial` runs the batches, compares and times; `verdict` says in three lines what came out.
+* `trial` runs the batches, compares and times; `verdict` says in three lines what came out,
+  and `kept` what is kept.
 
 Start with `trial.run_trial`.
 """
 
 from incmrql.api.trial.cuts import History
+from incmrql.api.trial.kept import kept_lines
 from incmrql.api.trial.queries import (
     TableUse,
     TriedData,
@@ -36,6 +38,7 @@ __all__ = [
     "described",
     "duration",
     "job_query",
+    "kept_lines",
     "mrql_query",
     "run_trial",
     "sql_query",
