@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -161,6 +161,20 @@ def test_operations_on_constants_are_computed_at_once() -> None:
     )
     days = node("ExtractANSIIntervalDays", INT, child=literal(-90 * 86_400_000_000, DAYS))
     assert value_of(node("DateAdd", DATE, startDate=day, days=days)) == date(1998, 10, 2)
+
+
+def test_a_constant_interval_is_taken_from_a_timestamp() -> None:
+    """Spark writes `at - INTERVAL 30 MINUTES` as the sum of it and its opposite."""
+    half_an_hour = literal(1_800_000_000, DAYS)
+    before = node("UnaryMinus", DAYS, child=half_an_hour, failOnError=True)
+    moment = literal(0, TIMESTAMP)
+    assert value_of(
+        node("TimestampAddInterval", TIMESTAMP, start=moment, interval=before, timeZoneId="UTC")
+    ) == datetime(1969, 12, 31, 23, 30, tzinfo=UTC)
+    after = node("UnaryMinus", DAYS, child=before, failOnError=True)
+    assert value_of(
+        node("TimestampAddInterval", TIMESTAMP, start=moment, interval=after, timeZoneId="UTC")
+    ) == datetime(1970, 1, 1, 0, 30, tzinfo=UTC)
 
 
 def test_a_constant_operation_that_fails_is_left_to_fail_where_it_is_used() -> None:

@@ -136,20 +136,22 @@ _SMALL_UNITS: Final = ("millisecond", "microsecond")
 
 
 def _later(start: typed.Expr, interval: PlanNode, node: PlanNode) -> typed.Expr:
-    """A timestamp and a constant interval of any kind."""
-    if interval.name != "Literal" or interval["value"] is None:
+    """A timestamp and a constant interval of any kind, which may stand behind a minus."""
+    sign = 1
+    while interval.name == "UnaryMinus":
+        sign, interval = -sign, interval["child"]
+    if interval.name != "Literal" or interval["value"] in (None, -(2**31), -(2**63)):
         raise Refused("C104", "an interval that is not a constant is not converted yet", node=node)
     value = interval["value"]
     if isinstance(value, PlanNode):
-        later = call(
-            "spark.add_months_to_timestamp", [start, const(value["months"], INT)], TIMESTAMP, "ansi"
-        )
-        micros = value["days"] * _DAY + value["microseconds"]
+        months = const(sign * value["months"], INT)
+        later = call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
+        micros = sign * (value["days"] * _DAY + value["microseconds"])
         return call("spark.add_micros", [later, const(micros, LONG)], TIMESTAMP, "ansi")
     if interval["dataType"].name == "YearMonthIntervalType":
-        months = const(value, INT)
+        months = const(sign * value, INT)
         return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
-    return call("spark.add_micros", [start, const(value, LONG)], TIMESTAMP, "ansi")
+    return call("spark.add_micros", [start, const(sign * value, LONG)], TIMESTAMP, "ansi")
 
 
 def _add_to_timestamp(field: str) -> Convert:
