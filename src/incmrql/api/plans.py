@@ -252,7 +252,7 @@ def _create_view(spark: SparkSession, statement: Statement) -> SparkPlan:
     """Create a view, and analyse what reads all of it: so a view and its users share its plan."""
     plan = _analyzed(spark, statement)
     plan.frame.createOrReplaceTempView(statement.name)
-    return read_plan(spark.table(_quoted(statement.name)))
+    return replace(read_plan(spark.table(_quoted(statement.name))), text=statement.text)
 
 
 def _quoted(name: str) -> str:
@@ -264,7 +264,7 @@ def _program(
 ) -> SparkProgram:
     sources = session.sources()
     queries = [
-        PlanQuery(plan.analyzed, origin, _inputs(plan, sources, options), name)
+        PlanQuery(plan.analyzed, origin, _inputs(plan, sources, options), name, _own_length(plan))
         for plan, origin, name in answers
     ]
     compiled = compile_plans(PlanScript(tuple(queries)))
@@ -278,6 +278,11 @@ def _make_known(compiled: Compiled, plans: Sequence[SparkPlan]) -> None:
     if compiled.plans.opaque:
         for plan, columns in zip(plans, compiled.plans.opaque, strict=True):
             make_known(plan, columns)
+
+
+def _own_length(plan: SparkPlan) -> int:
+    """The length of a query's own text in that of its plan, or 0 if another text comes first."""
+    return len(plan.text) if plan.analyzed.text.startswith(plan.text) else 0
 
 
 # --- what the user says of inputs ---

@@ -18,7 +18,7 @@ import click
 WRONG = 1
 
 
-@click.command()
+@click.command(short_help="Run the experiments of the source repository.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--quick", is_flag=True, help="Run every experiment at reduced size (about 4 minutes)."

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from incmrql.errors import Diagnostic
 
 
-@click.command(cls=StrictCommand)
+@click.command(cls=StrictCommand, short_help="Report problems and costs of a script.")
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
 @click.option("-e", "query", help="Query text, instead of a file.")

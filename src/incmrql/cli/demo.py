@@ -172,7 +172,7 @@ class _Stream:
             (target / f"batch{number}.csv").write_text(text)
 
 
-@click.command()
+@click.command(short_help="Show how a query follows generated streams.")
 @click.argument("name", type=click.Choice(sorted(QUERIES)), default="join")
 def demo(name: str) -> None:
     """Run the query NAME over generated streams, and show how each batch changes its answer."""

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 
 
-@click.command()
+@click.command(short_help="Show how a script is kept up to date.")
 @click.argument("file", required=False)
 @click.option("-e", "query", help="Query text, instead of a file.")
-@click.option("--stage", type=click.Choice(_STAGES), default="incremental", help="Stage to show.")
+@click.option(
+    "--stage",
+    type=click.Choice(_STAGES),
+    default="incremental",
+    show_default=True,
+    help="Stage to show.",
+)
 @click.option("--trace", is_flag=True, help="Show every rewrite to normal form, with its law.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print plan nodes as JSON, one item per line."

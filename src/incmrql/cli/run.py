@@ -30,7 +30,7 @@ _TERMINAL_LIMIT = 100
 """Rows of an answer that a terminal shows without `--limit`."""
 
 
-@click.command(cls=StreamCommand, context_settings={"ignore_unknown_options": False})
+@click.command(cls=StreamCommand, short_help="Run a script and print its answers.")
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
 @click.option("-e", "query", help="Query text, instead of a file.")
@@ -38,7 +38,7 @@ _TERMINAL_LIMIT = 100
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Maximum number of rows to print per answer.",
+    help="Maximum number of rows to print per answer. [default: 100 on a terminal, else all]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print answers as JSON, one per line.")
 @field_option("on_arithmetic")
@@ -46,6 +46,7 @@ _TERMINAL_LIMIT = 100
     "--engine",
     type=click.Choice(["spark", "reference"]),
     default="spark",
+    show_default=True,
     envvar="INCMRQL_ENGINE",
     help="Engine for queries that read sources: Spark, or the reference evaluator for small data.",
 )
@@ -55,6 +56,7 @@ _TERMINAL_LIMIT = 100
     "--float-sums",
     type=click.Choice(["exact", "fast"]),
     default="exact",
+    show_default=True,
     help="fast uses Spark's own sums of doubles, whose last bits depend on the order of rows.",
 )
 @click.option(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from incmrql.values import Value
 
 
-@click.command()
+@click.command(short_help="Show what a checkpoint holds.")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option(
     "--node",

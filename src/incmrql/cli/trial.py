@@ -27,7 +27,7 @@ _MOST_LINES: Final = 8
 """Lines of a difference that are shown."""
 
 
-@click.command("try")
+@click.command("try", short_help="Try a query on your own data.")
 @click.argument("file")
 @click.option(
     "--table",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Against = Literal["reference", "spark"]
 
 
-@click.command()
+@click.command(short_help="Compare answers with a full recomputation.")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master URL. [default: this machine]")
 @click.option("--conf", multiple=True, metavar="K=V", help="Spark setting. May be repeated.")

@@ -130,14 +130,17 @@ class PlanQuery:
     inputs: PlanInputs = field(default_factory=PlanInputs)
     name: str = ""
     """The name of the view that it is; empty if it has none."""
+    length: int = 0
+    """The length of its own text, with which that of its plan begins; 0 if that is not known."""
 
     @property
     def span(self) -> Span:
         """Its text; of a DataFrame, which has none, its columns."""
         text = self.analyzed.text if self.origin != DATAFRAME else ""
         text = text or f"DataFrame[{', '.join(self.columns)}]"
+        own = text[: self.length or None] if self.origin != DATAFRAME else text
         source = SourceText(text, self.origin)
-        return Span(source, len(text) - len(text.lstrip()), len(text.rstrip()))
+        return Span(source, len(own) - len(own.lstrip()), len(own.rstrip()))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -148,14 +151,16 @@ class PlanQuery:
         """The query for a checkpoint."""
         analyzed = json.loads(analyzed_to_json(self.analyzed))
         inputs = self.inputs.as_json()
-        return {"analyzed": analyzed, "origin": self.origin, "inputs": inputs, "name": self.name}
+        query = {"analyzed": analyzed, "origin": self.origin, "inputs": inputs, "name": self.name}
+        return {**query, "length": self.length}
 
     @staticmethod
     def of_json(saved: Mapping[str, Any]) -> PlanQuery:
         """The query that a checkpoint has kept."""
         analyzed = analyzed_from_json(json.dumps(saved["analyzed"]))
         inputs = PlanInputs.of_json(saved["inputs"])
-        return PlanQuery(analyzed, saved["origin"], inputs, saved["name"])
+        length = saved.get("length", 0)  # earlier versions did not know it
+        return PlanQuery(analyzed, saved["origin"], inputs, saved["name"], length)
 
 
 @dataclass(frozen=True, slots=True)

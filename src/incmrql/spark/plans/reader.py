@@ -35,6 +35,8 @@ class SparkPlan:
     frame: DataFrame
     leaves: tuple[Any, ...]
     root: Any = None
+    text: str = ""
+    """The SQL text of the query itself, without those of the views that it reads."""
 
     def leaf_frame(self, number: int) -> DataFrame:
         """The rows of a leaf, as a frame of its own: local rows, ranges, checkpointed frames."""
@@ -81,7 +83,7 @@ def _read(frame: DataFrame, text: str, name: str) -> SparkPlan:
         schema = walk_plan(spark, plan.schema())
         plan_data = with_fingerprints(reading.plan)
         analyzed = AnalyzedPlan(plan_data, schema.plan, captured_settings(spark), reading.text)
-        return SparkPlan(analyzed, frame, reading.leaves, reading.root)
+        return SparkPlan(analyzed, frame, reading.leaves, reading.root, text)
     except PySparkException as problem:
         raise QueryError(spark_problem(problem, text, name)) from problem
     except internals.MISSING as problem:
