@@ -6,6 +6,7 @@
 * `runs` has `Run`, a program that follows its streams, and the only owner of a driver.
 * `streams` has streams of pushed rows and of DataFrames; `options` the arguments of `start()`.
 * `checkpoints` opens the checkpoint of a run that is not running.
+* `trial` tries a query on the user's own data, for `incmrql try`.
 
 Start with `session`, then `runs`.
 """

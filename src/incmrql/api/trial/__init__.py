@@ -8,7 +8,7 @@
 * `trial` runs the batches, compares and times; `verdict` says in three lines what came out,
   and `kept` what is kept.
 
-Start with `trial.run_trial`.
+Start with `run_trial`.
 """
 
 from incmrql.api.trial.cuts import History
