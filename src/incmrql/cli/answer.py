@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Format = Literal["table", "mrql", "csv", "json", "parquet"]
 
 
-@click.command()
+@click.command(short_help="Print the current answer in a checkpoint.")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option(
     "--item",
