@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from textwrap import shorten
+from typing import Any, Final
 
 from incmrql.api.scripts import Compiled, explain_data
+
+_LONGEST: Final = 80
+"""Characters of the text of a query that say which one it is."""
 
 
 def kept_lines(compiled: Compiled) -> Iterator[str]:
@@ -15,9 +19,10 @@ def kept_lines(compiled: Compiled) -> Iterator[str]:
 
     Nodes that may read more than the change come first.
     """
-    for item in explain_data(compiled):
-        if not item["changes"]:
-            continue
+    items = [item for item in explain_data(compiled) if item["changes"]]
+    for item in items:
+        if len(items) > 1:
+            yield f"of {shorten(item['text'], _LONGEST, placeholder=' ...')}:"
         nodes = item["nodes"]
         more = [node for node in nodes if node["reads"] != "change"]
         if more:
