@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import incmrql as package
-from incmrql.cli.terminal import aligned
+from incmrql.cli.terminal import align_rows
 from incmrql.errors import CheckpointError, DataError
 from incmrql.values import read
 from tests.cli.commands import incmrql
@@ -124,7 +124,7 @@ def test_wrong_uses_of_answer(shop: Shop) -> None:
 
 def test_cells_of_a_table_are_aligned_and_stay_on_their_line() -> None:
     rows = [("a", "b"), ("東京", "1"), ("e\u0301", "2"), ("x\ny\x1b[2J", "3")]
-    assert aligned(rows) == [
+    assert align_rows(rows) == [
         "a            b",
         "東京         1",
         "e\u0301            2",

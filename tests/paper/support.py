@@ -11,7 +11,7 @@ from hypothesis import settings
 from incmrql.algebra.term import CMap, Query, Term
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import terms
-from incmrql.paper.construct import Whole, constructed
+from incmrql.paper.construct import Whole, construct
 from incmrql.paper.form import paper_form
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.types import typed
@@ -47,7 +47,7 @@ class Case:
     @cached_property
     def whole(self) -> Whole:
         """h, ⊗ and a; may raise why there are none."""
-        return constructed(self.query)
+        return construct(self.query)
 
     def terms(self) -> Iterator[Term]:
         """All terms of the query."""

@@ -13,7 +13,14 @@ import pytest
 from incmrql import api
 from incmrql.errors import SourceText, Span
 from incmrql.plan.explain.nodes import shapes
-from incmrql.plan.explain.text import WAYS_OUT, Strict, cautions, explained, plan_data, show_plan
+from incmrql.plan.explain.text import (
+    WAYS_OUT,
+    Strict,
+    cautions,
+    explain_nodes,
+    plan_data,
+    show_plan,
+)
 from incmrql.plan.nodes import Groups
 from tests import golden
 from tests.plan.stepping import planned
@@ -75,7 +82,7 @@ def sentences(node: dict[str, Any]) -> list[str]:
 
 def test_what_is_kept_names_who_asked_for_it_as_it_was_written() -> None:
     plan = planned("select (k, avg(x.C), max( x.B )) from x in R group by k: x.A")
-    (node,) = [one for one in explained(plan) if isinstance(plan.nodes[one.place], Groups)]
+    (node,) = [one for one in explain_nodes(plan) if isinstance(plan.nodes[one.place], Groups)]
     asked = {name for kept in node.shape.keeps for name in kept.asked}
     assert {"avg(x.C)", "max( x.B )"} <= asked | {"max( x.B )"}
     assert "avg(x.C)" in asked
@@ -84,7 +91,7 @@ def test_what_is_kept_names_who_asked_for_it_as_it_was_written() -> None:
 
 def test_keys_and_inputs_are_told() -> None:
     plan = planned("select (x.S, y.D) from x in R, y in S where x.A = y.A")
-    join = explained(plan)[-1]
+    join = explain_nodes(plan)[-1]
     assert join.key == "int"
     assert [key.partition(".")[2] for key in join.key_from] == ["A", "A"]
     assert join.shape.kind == "bilinear"

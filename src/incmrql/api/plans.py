@@ -157,7 +157,7 @@ def _read(spark: SparkSession, reader: typed.SparkReader, paths: Sequence[str]) 
     """What Spark reads now from some paths, with the columns of a reader."""
     read = spark.read.format(reader.format).options(**dict(reader.options))
     frame = read.schema(StructType.fromJson(json.loads(reader.schema))).load(list(paths))
-    return frame.select(*[functions.col(_quoted(name)) for name in reader.columns])
+    return frame.select(*[functions.col(_quote(name)) for name in reader.columns])
 
 
 def _as_leaf(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -200,13 +200,13 @@ def _answers(
             case "setting" | "input":
                 _execute(spark, statement)
             case "query":
-                answers.append((_analyzed(spark, statement), source.name, ""))
+                answers.append((_analyze(spark, statement), source.name, ""))
             case "view" | "answer":
                 view = _create_view(spark, statement)
                 if statement.kind == "answer":
                     answers.append((view, source.name, statement.name))
         if statement.name:
-            session.add_view(statement.name, spark.table(_quoted(statement.name)))
+            session.add_view(statement.name, spark.table(_quote(statement.name)))
     return answers
 
 
@@ -235,7 +235,7 @@ def _execute(spark: SparkSession, statement: Statement) -> None:
         raise QueryError(spark_problem(problem, statement.text, source.name)) from problem
 
 
-def _analyzed(spark: SparkSession, statement: Statement) -> SparkPlan:
+def _analyze(spark: SparkSession, statement: Statement) -> SparkPlan:
     plan = analyze_sql(spark, statement.text, statement.span.source.name)
     if not statement.columns:
         return plan
@@ -250,12 +250,12 @@ def _analyzed(spark: SparkSession, statement: Statement) -> SparkPlan:
 
 def _create_view(spark: SparkSession, statement: Statement) -> SparkPlan:
     """Create a view, and analyse what reads all of it: so a view and its users share its plan."""
-    plan = _analyzed(spark, statement)
+    plan = _analyze(spark, statement)
     plan.frame.createOrReplaceTempView(statement.name)
-    return replace(read_plan(spark.table(_quoted(statement.name))), text=statement.text)
+    return replace(read_plan(spark.table(_quote(statement.name))), text=statement.text)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 

@@ -192,7 +192,7 @@ class Run:
                 flow.wait()
             self._wait_until_settled()
             self._keep_last()
-            report = self._guarded(self._driver.step)
+            report = self._record_problems(self._driver.step)
             if self._problem is not None:
                 self._fail(None)
             return None if report is None else self._report(report)
@@ -211,7 +211,7 @@ class Run:
             with suppress(IncmrqlError, OSError):
                 last.changes()
 
-    def _guarded(self, step: Callable[[], BatchReport | None]) -> BatchReport | None:
+    def _record_problems(self, step: Callable[[], BatchReport | None]) -> BatchReport | None:
         try:
             return step()
         except DataError as problem:
@@ -309,7 +309,7 @@ class Run:
         if self._driver.options.available_now:
             for flow in self._flows:
                 flow.wait()
-        self._guarded(run)
+        self._record_problems(run)
 
     def _loop(self) -> None:
         """Run the batches in the background thread."""

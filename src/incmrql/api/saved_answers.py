@@ -69,7 +69,7 @@ class SavedAnswer:
             yield show(self.value, limit)
             return
         yield from islice(
-            text_lines(*self._named(), f".{format_}"), self._most_lines(format_, limit)
+            text_lines(*self._with_names(), f".{format_}"), self._most_lines(format_, limit)
         )
 
     def write(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class SavedAnswer:
         if path.suffix not in FILE_ENDINGS:
             message = f'the ending of "{path}" names no format'
             raise DataError("R212", message, hint=f"Use one of {', '.join(FILE_ENDINGS)}.")
-        value, type_ = self._named()
+        value, type_ = self._with_names()
         (store if path.suffix == ".parquet" else dump)(path, value, type_)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -113,14 +113,14 @@ class SavedAnswer:
             case _:
                 return (row,)
 
-    def _named(self) -> tuple[Value, Type]:
+    def _with_names(self) -> tuple[Value, Type]:
         """The value and its type with records in place of rows, if the query names the columns."""
         element = self._element
         if not (self.columns and isinstance(element, Tuple)):
             return self.value, self.type
         repeated = {name for name in self.columns if self.columns.count(name) > 1}
         if repeated:
-            message = f"several columns of the answer are named {_listed(sorted(repeated))}"
+            message = f"several columns of the answer are named {_name_list(sorted(repeated))}"
             raise DataError("R212", message, hint="Give each column a name of its own with AS.")
         record = Record(tuple(zip(self.columns, element.items, strict=True)))
         return [RecordValue.of(record.names, list(row)) for row in self.rows], list_of(record)
@@ -136,5 +136,5 @@ def _cell(value: Value) -> str:
             return show(value)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from incmrql.cli.options import allow_import, allow_path
-from incmrql.cli.terminal import aligned, print_answer, tell
+from incmrql.cli.terminal import align_rows, print_answer, tell
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -80,7 +80,7 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
         tell(f"answer after batch {saved.batch}: {len(saved.rows):,} rows in {output}")
     elif format_ is None or format_ == "table":
         most = _ON_A_TERMINAL if limit is None and _is_terminal() else limit
-        for line in aligned([saved.header, *saved.cells(most)]):
+        for line in align_rows([saved.header, *saved.cells(most)]):
             print_answer(line)
         shown, all_ = len(saved.rows[:most]), len(saved.rows)
         tell(f"answer after batch {saved.batch}: {_count(shown, all_)}")

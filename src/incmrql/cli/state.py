@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.options import allow_import, allow_path
-from incmrql.cli.terminal import aligned, print_answer, tell
+from incmrql.cli.terminal import align_rows, print_answer, tell
 
 if TYPE_CHECKING:
     from incmrql.api.checkpoints import SavedRun
@@ -98,7 +98,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
     for table in facts["tables"]:
         if table["node"] is not None:
             kept.setdefault(table["node"], []).append(table["holds"])
-    return aligned(
+    return align_rows(
         [
             ("node", "kind", "about", "keeps"),
             *[
@@ -115,7 +115,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
 
 
 def _tables(facts: dict[str, Any]) -> list[str]:
-    return aligned(
+    return align_rows(
         [
             ("table", "node", "holds", "rows", "bytes", "segments"),
             *[

@@ -58,7 +58,7 @@ def print_answer(text: str) -> None:
 # --- Tables ---
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line for each row, its cells in columns that are as wide as their widest cell."""
     cells = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]

@@ -84,7 +84,7 @@ def arithmetic_in_mode(
     if expr.mode != "total" and not _is_native_in_mode(expr.op, expr.type, operands, dialect):
         return None
     if expr.mode == "legacy" and is_integer(expr.type):
-        return _wrapped(expr.op, expr.type, left, right, dialect)
+        return _wrapping_arithmetic(expr.op, expr.type, left, right, dialect)
     return arithmetic(expr.op, expr.type, left, right, dialect, operands)
 
 
@@ -98,7 +98,7 @@ def negate(
         case _ if mode != "total" and _is_spark(dialect):
             return None
         case _ if mode == "legacy" and is_integer(type_):
-            return _wrapped("-", type_, integer(0, type_, dialect), operand, dialect)
+            return _wrapping_arithmetic("-", type_, integer(0, type_, dialect), operand, dialect)
         case Decimal():
             return call("negative", operand) if _is_spark(dialect) else _negative(operand)
         case _ if is_integer(type_) and _is_spark(dialect):
@@ -204,7 +204,7 @@ def narrow_product(
     return fits, cast(product, type_text(expr.type, Dialect.DUCKDB), attempt=True)
 
 
-def _wrapped(
+def _wrapping_arithmetic(
     op: str, type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
 ) -> exp.Expression:
     """Arithmetic of integers in DuckDB that wraps as in Java; null where a divisor is zero."""
@@ -215,7 +215,7 @@ def _wrapped(
     wide = "HUGEINT" if type_ == LONG else "BIGINT"
     if op == "/":
         opposite = binary(exp.EQ, right.copy(), integer(-1, type_, dialect))
-        negated = _wrapped("-", type_, integer(0, type_, dialect), left.copy(), dialect)
+        negated = _wrapping_arithmetic("-", type_, integer(0, type_, dialect), left.copy(), dialect)
         return case([(opposite, negated)], attempt(binary(exp.IntDiv, left, right)))
     exact = binary(_KINDS[op], cast(left, wide), cast(right, wide))
     low, mask = (cast(text(str(n)), wide) for n in (least, -2 * least - 1))

@@ -83,7 +83,7 @@ class Split:
 def split(expr: typed.Expr, growth: Growth, names: Names) -> Split:
     """An expression taken apart.  F may read what of it does not change besides."""
     splitting = _Splitting(growth, names)
-    rest = splitting.rest(opened(expr))
+    rest = splitting.rest(open_aggregates(expr))
     return Split(tuple(splitting.kept), rest)
 
 
@@ -123,9 +123,9 @@ class _Splitting:
                 return bool(below) and all(map(self._is_key, below))
 
 
-def opened(expr: typed.Expr) -> typed.Expr:
+def open_aggregates(expr: typed.Expr) -> typed.Expr:
     """Sums and averages as functions of exact parts."""
-    inner = map_children(opened, expr)
+    inner = map_children(open_aggregates, expr)
     if not isinstance(inner, typed.Aggregate) or inner.function not in ("sum", "avg"):
         return inner
     assert isinstance(inner.operand.type, Collection)
@@ -196,7 +196,7 @@ class Whole:
     result: typed.Expr
 
 
-def constructed(query: Query) -> Whole:
+def construct(query: Query) -> Whole:
     """The construction of a query; raises `OutsideError` or `NoMonoidError`."""
     names = names_after(query)
     parts = definition2(query, names)

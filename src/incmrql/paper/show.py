@@ -29,7 +29,7 @@ from incmrql.paper.construct import (
     Projected,
     Reduced,
     Split,
-    constructed,
+    construct,
     construction,
 )
 from incmrql.paper.form import OutsideError, form_of, is_growing, names_after, paper_form
@@ -67,7 +67,7 @@ def show_paper(query: Query) -> str:
     if loop is not None:
         return _shown_loop(loop, normal)
     try:
-        whole = constructed(normal)
+        whole = construct(normal)
     except (OutsideError, NoMonoidError) as problem:
         return f"{OUTSIDE}: {_reason(problem)}"
     lines = [LEGEND]

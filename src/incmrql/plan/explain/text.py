@@ -1,6 +1,6 @@
 """A plan for people and programs to read: what flows where, what is kept for whom, what it costs.
 
-    explained(plan)    every node as data
+    explain_nodes(plan)    every node as data
     show_plan(plan)    the same as a tree of text
     plan_data(plan)    the same as lists and dictionaries, for JSON
     cautions(plan)     what a user should know, with codes and places in the text
@@ -201,7 +201,7 @@ class Explained:
     """The named query whose rows it has, if several uses of that share them."""
 
 
-def explained(plan: Plan, iterate: LoopMode = "default") -> tuple[Explained, ...]:
+def explain_nodes(plan: Plan, iterate: LoopMode = "default") -> tuple[Explained, ...]:
     """Every node of a plan, by place, for a run that keeps loops in this way."""
     nodes = zip(plan.nodes, shapes(plan, iterate), lineage_of(plan), strict=True)
     return tuple(
@@ -324,16 +324,18 @@ def _readable(shape: Shape, node: Node) -> Shape:
     if isinstance(node, Groups):
         written[show_expr(node.body)] = "its answer"
 
-    def named(text: str) -> str:
+    def with_names(text: str) -> str:
         for shown, original in written.items():
             text = text.replace(shown, " ".join(original.split()))
         return _in_words(node, text)
 
-    def asked(kept: StateItem) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(named, kept.asked)))
+    def request_names(kept: StateItem) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(with_names, kept.asked)))
 
-    keeps = tuple(replace(k, what=_in_words(node, k.what), asked=asked(k)) for k in shape.keeps)
-    warned = tuple(replace(w, message=named(w.message)) for w in shape.warnings)
+    keeps = tuple(
+        replace(k, what=_in_words(node, k.what), asked=request_names(k)) for k in shape.keeps
+    )
+    warned = tuple(replace(w, message=with_names(w.message)) for w in shape.warnings)
     return replace(shape, keeps=keeps, warnings=warned)
 
 
@@ -368,7 +370,7 @@ def show_plan(plan: Plan) -> str:
 
     A node with several uses is written out once; its number stands in the other places.
     """
-    every = explained(plan)
+    every = explain_nodes(plan)
     shown: set[int] = set()
     lines: list[str] = []
     for part in plan.parts:
@@ -425,7 +427,7 @@ NO_PLAN: Final[Mapping[str, Any]] = {
 def plan_data(plan: Plan) -> dict[str, Any]:
     """A plan as data; docs/explain.md says what the fields mean."""
     return {
-        "incremental": all(one.shape.is_incremental for one in explained(plan)),
+        "incremental": all(one.shape.is_incremental for one in explain_nodes(plan)),
         "answer": show_expr(plan.result),
         "parts": [
             {
@@ -435,7 +437,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             }
             for part in plan.parts
         ],
-        "nodes": [_node_data(one) for one in explained(plan)],
+        "nodes": [_node_data(one) for one in explain_nodes(plan)],
     }
 
 
@@ -485,7 +487,7 @@ def cautions(
     """The warnings of a plan; with `strict`, errors among them."""
     refused = _REFUSED[strict]
     diagnostics = []
-    for one in explained(plan, iterate):
+    for one in explain_nodes(plan, iterate):
         label = "not incremental" if not one.shape.is_incremental else one.shape.kind
         for warning in one.shape.warnings:
             severity = "error" if warning.scope in refused else "warning"
