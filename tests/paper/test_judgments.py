@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from incmrql.algebra import rows as build
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, element
 from incmrql.errors import QueryError
-from incmrql.paper.construct import opened, split
+from incmrql.paper.construct import open_aggregates, split
 from incmrql.paper.form import names_after
 from incmrql.paper.inference import RULES, Growth, Judgment, Rule, judge, show_judgment
 from incmrql.plan.additivity import Additivity
@@ -62,7 +62,7 @@ def judged(of: Case) -> Iterator[tuple[Growth, Judgment]]:
     """What is judged in a query: every sub-term of every function of groups."""
     for map_ in of.maps():
         for growth in growths(map_):
-            for expr in nodes(opened(map_.body)):
+            for expr in nodes(open_aggregates(map_.body)):
                 found = judge(expr, growth) if free_variables(expr) <= growth.keys() else None
                 if found is not None:
                     yield growth, found
@@ -152,7 +152,7 @@ def test_all_rules_are_reached() -> None:
 def body(text: str) -> tuple[typed.Expr, typed.Variable]:
     """The function of groups at the top of a query."""
     top = next(case(text).maps())
-    return opened(top.body), top.variable
+    return open_aggregates(top.body), top.variable
 
 
 def of_group(text: str) -> list[str]:

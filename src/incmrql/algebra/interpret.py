@@ -34,10 +34,10 @@ def elements(term: Term, env: Environment) -> list[Value]:
         case Loop(variable) | Shared(variable):
             return list(env.values[variable.number])
         case CMap(variable, body, source):
-            found: list[Value] = []
+            results: list[Value] = []
             for value in elements(source, env):
-                found += evaluate(body, env.bind(variable, value)) or ()
-            return found
+                results += evaluate(body, env.bind(variable, value)) or ()
+            return results
         case GroupBy(source):
             return [(key, Bag(values)) for key, values in _groups(elements(source, env))]
         case CoGroup(left, right):
@@ -92,7 +92,7 @@ def _repeat(term: Repeat, env: Environment) -> list[Value]:
         inner = env
         for variable, rows in zip(term.variables, values, strict=True):
             inner = inner.bind(variable, rows)
-        return [Bag(elements(each, inner)) for each in term.step]
+        return [Bag(elements(body, inner)) for body in term.step]
 
     ending = Ending(term.flagged, limit, env.world.max_steps)
     initial = [Bag(elements(start, env)) for start in term.initial]

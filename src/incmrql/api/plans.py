@@ -292,8 +292,8 @@ def _inputs(
     plan: SparkPlan, sources: Mapping[str, SessionSource], options: InputOptions
 ) -> PlanInputs:
     """The leaves of a plan that the user speaks of, by number."""
-    paths = [str(each) for each in options.static if not isinstance(each, DataFrame)]
-    frames = [each for each in options.static if isinstance(each, DataFrame)]
+    paths = [str(static) for static in options.static if not isinstance(static, DataFrame)]
+    frames = [static for static in options.static if isinstance(static, DataFrame)]
     static = {number for frame in frames for number in _leaves_like(plan, read_plan(frame))}
     replaced: dict[int, str] = {}
     for frame, stream in options.inputs.items():
@@ -328,5 +328,5 @@ def _leaves_like(plan: SparkPlan, other: SparkPlan) -> list[int]:
         leaf["$leaf"]
         for leaf in leaves_of(plan.analyzed.plan)
         if leaf_key(leaf) in known
-        and any(plan.leaves[leaf["$leaf"] - 1].sameResult(each) for each in other.leaves)
+        and any(plan.leaves[leaf["$leaf"] - 1].sameResult(own) for own in other.leaves)
     ]

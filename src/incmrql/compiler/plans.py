@@ -60,13 +60,13 @@ class PlanInputs:
         sources = {
             name: typed.Source(
                 "registered",
-                each.streaming,
+                source.streaming,
                 None,
-                each.row,
+                source.row,
                 name=name,
-                options=tuple(each.options.items()),
+                options=tuple(source.options.items()),
             )
-            for name, each in self.sources.items()
+            for name, source in self.sources.items()
         }
         return Leaves(
             sources,
@@ -198,8 +198,8 @@ def compile_plans(script: PlanScript) -> Compiled:
     """Convert the plans of a script; raises `QueryError` with every reason why it is refused."""
     leaves = _leaves(script)
     questions = [
-        Question(query.analyzed, each.input_of, query.origin)
-        for query, each in zip(script.queries, leaves, strict=True)
+        Question(query.analyzed, leaves_of_query.input_of, query.origin)
+        for query, leaves_of_query in zip(script.queries, leaves, strict=True)
     ]
     opaque: Sequence[OpaquePlan] = ()
     try:
@@ -222,10 +222,10 @@ def compile_plans(script: PlanScript) -> Compiled:
     sources = tuple(map(_leaf_sources, read, leaves))
     local_rows = {
         name: (query, number)
-        for query, each in enumerate(leaves)
-        for name, number in each.local_rows.items()
+        for query, leaves_of_query in enumerate(leaves)
+        for name, number in leaves_of_query.local_rows.items()
     }
-    notes = [note for each in leaves for note in each.notes]
+    notes = [note for leaves_of_query in leaves for note in leaves_of_query.notes]
     notes += [note for query in converted.queries for note in query.notes]
     columns = tuple(each.columns for each in opaque)
     compiled_plans = CompiledPlans(

@@ -72,12 +72,12 @@ class Split:
     @property
     def values(self) -> typed.Expr:
         """`(e1, …, en)`."""
-        return rows.tuple_of(*(each.expr for each in self.kept))
+        return rows.tuple_of(*(part.expr for part in self.kept))
 
     @property
     def monoid(self) -> Monoid:
         """`(⊕1, …, ⊕n)`."""
-        return product(*(each.monoid for each in self.kept))
+        return product(*(part.monoid for part in self.kept))
 
 
 def split(expr: typed.Expr, growth: Growth, names: Names) -> Split:
@@ -99,14 +99,14 @@ class _Splitting:
             return expr
         if self._is_key(expr):
             return expr
-        found = judge(expr, self.growth) if free_variables(expr) <= self.growth.keys() else None
-        if found is None or found.rule == "tuple":
+        judgment = judge(expr, self.growth) if free_variables(expr) <= self.growth.keys() else None
+        if judgment is None or judgment.rule == "tuple":
             return map_children(self.rest, expr)
         known = fingerprint(expr)
         if known not in self._known:
             variable = self.names.variable("kept", expr.type)
             self._known[known] = variable
-            self.kept.append(Kept(variable, expr, found))
+            self.kept.append(Kept(variable, expr, judgment))
         return rows.var(self._known[known])
 
     def _is_key(self, expr: typed.Expr) -> bool:
@@ -228,9 +228,9 @@ def _construction(form: Form, one: Side, names: Names) -> Construction:
     groups = lemma(whole.source, one)
     growth = growth_of(whole.variable, groups.monoid)
     if form.total is not None:
-        found = judge(whole.body, growth)
-        if found is not None and found.monoid == BAG:
-            return _reduction(form, form.total, whole, (groups, found), names)
+        judgment = judge(whole.body, growth)
+        if judgment is not None and judgment.monoid == BAG:
+            return _reduction(form, form.total, whole, (groups, judgment), names)
     parts = split(whole.body, growth, names)
     key = rows.item(rows.var(whole.variable), 0)
     kept = rows.bag_of(rows.tuple_of(key, parts.values))

@@ -83,12 +83,12 @@ def definition2(query: Query, names: Names) -> tuple[tuple[typed.Variable, Form]
     """The parts that the result of a query uses; raises `OutsideError`."""
     shared: dict[typed.Variable, Term] = {}
     wanted = used_variables(query.result)
-    found = []
+    forms = []
     for variable, term in query.parts:
         shared[variable] = term
         if variable in wanted:
-            found.append((variable, form_of(term, names, shared)))
-    return tuple(found)
+            forms.append((variable, form_of(term, names, shared)))
+    return tuple(forms)
 
 
 def form_of(term: Term, names: Names, shared: dict[typed.Variable, Term] | None = None) -> Form:
@@ -106,7 +106,7 @@ def source_of(term: Term) -> Source:
 
 def is_growing(term: Term) -> bool:
     """Whether a stream has part in a term; a source that is none never changes."""
-    return any(isinstance(each, Scan) and each.source.streaming for each in terms(term))
+    return any(isinstance(scan, Scan) and scan.source.streaming for scan in terms(term))
 
 
 class _Reading:
@@ -118,8 +118,8 @@ class _Reading:
     def cmap(self, term: Term) -> CMap:
         """c: a cMap over e, the identity where there is none."""
         match term:
-            case CMap(variable, body, CMap(inner, made, source)):
-                fused = typed.MapOver(variable, made, body, True, type=body.type)
+            case CMap(variable, body, CMap(inner, inner_body, source)):
+                fused = typed.MapOver(variable, inner_body, body, True, type=body.type)
                 return self.cmap(CMap(inner, fused, source))
             case CMap(variable, body, Shared() as source):
                 return self.cmap(CMap(variable, body, self._copy(source)))
@@ -204,8 +204,8 @@ def _head(group: typed.Variable, body: typed.Expr, members: typed.Variable) -> t
         case typed.Select(
             False, head, (typed.Generator(typed.Bind(left), domain),), None, None, None, (), None
         ) if domain == build.item(sides, 0):
-            found = build.replace_parts(head, [(build.item(sides, 1), build.var(members))])
-            return None if {group, left} & used_variables(found) else found
+            alone = build.replace_parts(head, [(build.item(sides, 1), build.var(members))])
+            return None if {group, left} & used_variables(alone) else alone
         case _:
             return None
 

@@ -72,9 +72,9 @@ def show_paper(query: Query) -> str:
         return f"{OUTSIDE}: {_reason(problem)}"
     lines = [LEGEND]
     numbers = _Numbers()
-    for variable, made in whole.parts:
+    for variable, construction_of_part in whole.parts:
         lines.append(f"{show_variable(numbers.of(variable))} = a(h)")
-        lines += _indent(_show(numbers.of(made)))
+        lines += _indent(_show(numbers.of(construction_of_part)))
     if not isinstance(whole.result, typed.Var):
         lines.append(show_expr(numbers.of(whole.result)))
     return "\n".join(lines)
@@ -96,7 +96,7 @@ def _shown_loop(loop: Repeat, query: Query) -> str:
     name = show_variable(numbers.of(loop.variables[0]))
     names = names_after(query)
     try:
-        made = construction(form_of(loop.step[0], names), names)
+        of_step = construction(form_of(loop.step[0], names), names)
     except (OutsideError, NoMonoidError) as problem:
         return f"{OUTSIDE}: a loop, and in its step {_reason(problem)}"
     limit = "until nothing changes" if loop.limit is None else f"{show_expr(loop.limit)} times"
@@ -105,7 +105,7 @@ def _shown_loop(loop: Repeat, query: Query) -> str:
         f"{name} from",
         *_indent(show_term(numbers.of(loop.initial[0])).split("\n")),
         f"each step {name} = a(h({name}, S))",
-        *_indent(_show(numbers.of(made))),
+        *_indent(_show(numbers.of(of_step))),
         f"the change of a batch, {limit}: ΔT = T ⊗^ h({name}, ΔS), {name} = a(ΔT)",
         "  ⊗^ is ⊗ with the right outer join in the place of the full one",
         "then T = T ⊗ ΔT, which counts T twice unless ⊗ is idempotent: an approximation",
@@ -132,34 +132,34 @@ class _Numbers:
             if variable not in self._known:
                 number = next(self._numbers)
                 self._known[variable] = typed.Variable(variable.name, number, variable.type)
-        found: P = map_variables(part, lambda variable: self._known.get(variable, variable))
-        return found
+        renumbered: P = map_variables(part, lambda variable: self._known.get(variable, variable))
+        return renumbered
 
 
 def _indent(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _show(made: Construction) -> list[str]:
-    lines = [f"lineage θ = {show_lineage(lineage_of_term(made.form.body))}", "h ="]
-    h = show_annotated(made.h).split("\n")
-    if isinstance(made.answer, Reduced):
-        (part,) = made.merge.parts
+def _show(construction: Construction) -> list[str]:
+    lines = [f"lineage θ = {show_lineage(lineage_of_term(construction.form.body))}", "h ="]
+    h = show_annotated(construction.h).split("\n")
+    if isinstance(construction.answer, Reduced):
+        (part,) = construction.merge.parts
         h = [f"reduce ⇑ {part}", *_indent(h)]
     lines += _indent(h)
-    lines += [f"⊗ = {made.merge}", "a(x) =", *_indent(_answer(made))]
-    lines.append(_deletions(made))
-    if assumptions(made.proof):
+    lines += [f"⊗ = {construction.merge}", "a(x) =", *_indent(_answer(construction))]
+    lines.append(_deletions(construction))
+    if assumptions(construction.proof):
         lines.append(f"assumes: {ONE_TO_MANY}")
-    if is_outer(annotated_query(made.form.body)):
+    if is_outer(annotated_query(construction.form.body)):
         lines.append(f"caution: {PARTNERS}")
-    return [*lines, "because", *_indent(show_judgment(made.proof).split("\n"))]
+    return [*lines, "because", *_indent(show_judgment(construction.proof).split("\n"))]
 
 
-def _deletions(made: Construction) -> str:
-    if isinstance(made.answer, Projected):
+def _deletions(construction: Construction) -> str:
+    if isinstance(construction.answer, Projected):
         return "deletions: x - h(ΔS)"
-    part = without_diminisher(made.merge)
+    part = without_diminisher(construction.merge)
     if part is not None:
         return f"deletions: none, {part} has no diminisher"
     return "deletions: x ⊗~ h(ΔS), which forgets a key as soon as both values are the same"
@@ -173,28 +173,28 @@ def without_diminisher(monoid: Monoid) -> Monoid | None:
     return None if monoid in (INVARIANT, BAG, SUM, COUNT, FLOATS) else monoid
 
 
-def _answer(made: Construction) -> list[str]:
-    match made.answer:
+def _answer(construction: Construction) -> list[str]:
+    match construction.answer:
         case Projected():
             lines = ["π2(x)"]
         case Reduced(parts):
-            (part,) = made.merge.parts
+            (part,) = construction.merge.parts
             lines = [f"{_names(parts)} -> {show_expr(parts.rest)}", f"  reduce {part}", "    π2(x)"]
         case PerKey(group, parts):
             rest = show_expr(_with_key(parts.rest, group))
             pattern = f"(k, {_names(parts)})"
-            reduced = f"    reduce {made.merge}"
+            reduced = f"    reduce {construction.merge}"
             lines = [f"cMap {pattern} -> {rest}", "  π2", reduced, "      T(x)"]
         case _:
-            assert_never(made.answer)
-    if made.total is None:
+            assert_never(construction.answer)
+    if construction.total is None:
         return lines
-    head = f"{show_variable(made.total.members)} -> {show_expr(made.total.head)}"
+    head = f"{show_variable(construction.total.members)} -> {show_expr(construction.total.head)}"
     return [head, *_indent(lines)]
 
 
 def _names(parts: Split) -> str:
-    return f"({', '.join(show_variable(each.variable) for each in parts.kept)})"
+    return f"({', '.join(show_variable(part.variable) for part in parts.kept)})"
 
 
 def _with_key(expr: typed.Expr, group: typed.Variable) -> typed.Expr:
@@ -203,7 +203,7 @@ def _with_key(expr: typed.Expr, group: typed.Variable) -> typed.Expr:
         case typed.Item(typed.Var(variable), 0) if variable == group:
             return typed.Stored("k", type=expr.type)  # a name that shows without a number
         case _:
-            return map_children(lambda each: _with_key(each, group), expr)
+            return map_children(lambda child: _with_key(child, group), expr)
 
 
 def show_annotated(term: Annotated, depth: int = 0) -> str:
@@ -219,7 +219,7 @@ def show_annotated(term: Annotated, depth: int = 0) -> str:
             head = operator_of(term)
         case _:
             assert_never(term)
-    inner = [show_annotated(each, depth + 1) for each in below(term)]
+    inner = [show_annotated(child, depth + 1) for child in below(term)]
     return "\n".join([indent + head, *inner])
 
 

@@ -70,8 +70,8 @@ def watches_of(
     """
     scope = SourceScope(script)
     item_watches: list[Watches] = []
-    found = failure_watches([item.expr for item in items], script, views)
-    for item, watches in zip(items, found, strict=True):
+    watches_of_items = failure_watches([item.expr for item in items], script, views)
+    for item, watches in zip(items, watches_of_items, strict=True):
         bags: list[typed.Expr] = []
         unwatched = list(watches.unwatched)
         for bag in watches.bags:
@@ -129,7 +129,7 @@ class PlannedItems:
                 watched = replace(item, kind="print", target="", columns=())
                 pairs = _output(watched, plan, result, "")
                 watches.append(WatchOutput(pairs, item_watches.sites, number))
-        unwatched = tuple(span for each in self.watches if each for span in each.unwatched)
+        unwatched = tuple(span for watch in self.watches if watch for span in watch.unwatched)
         settings = tuple(arguments), tuple(stored_values.items()), iteration or LoopSettings()
         return Program(
             nodes, edges, streams, tuple(outputs), self.script, *settings, tuple(watches), unwatched

@@ -221,8 +221,8 @@ def _element(expr: typed.At | typed.LookUp, subject: Value, key: Value, env: Env
     def fail(message: str) -> None:
         env.world.fail(expr.span, message)
 
-    found = element_at if isinstance(expr, typed.At) else look_up
-    return found(subject, key, fail)
+    element_of = element_at if isinstance(expr, typed.At) else look_up
+    return element_of(subject, key, fail)
 
 
 def _map(expr: typed.MapOver, env: Environment) -> Value:

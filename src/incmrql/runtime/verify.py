@@ -123,8 +123,8 @@ def _compare(
 
     With `kept`, the error names the source rows that the differing rows come from.
     """
-    right, found = Counter(map(encode, expected)), Counter(map(encode, actual))
-    missing, extra = right - found, found - right
+    wanted, answered = Counter(map(encode, expected)), Counter(map(encode, actual))
+    missing, extra = wanted - answered, answered - wanted
     is_ordered = isinstance(item.expr.type, Collection) and item.expr.type.kind == "list"
     if missing or extra:
         raise _difference(driver, kept, item, missing, extra)

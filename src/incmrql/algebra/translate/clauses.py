@@ -244,15 +244,15 @@ def _group(
 def _column_of(t: Translator, members: typed.Expr, row: typed.Variable) -> typed.Expr:
     """The bag of one variable's values in a group."""
     assert isinstance(members.type, Collection)
-    each = t.names.variable("each", members.type.element)
-    body = build.field(build.var(each), column(row))
-    return typed.MapOver(each, members, body, False, type=bag(body.type))
+    member = t.names.variable("each", members.type.element)
+    body = build.field(build.var(member), column(row))
+    return typed.MapOver(member, members, body, False, type=bag(body.type))
 
 
 def _partition_of(t: Translator, members: typed.Expr, group: typed.Group) -> typed.Expr:
     """The bag of records of all variables in a group, under their own names."""
     assert isinstance(members.type, Collection)
-    each = t.names.variable("each", members.type.element)
-    fields = ((row.name, build.field(build.var(each), column(row))) for row in group.rows)
+    member = t.names.variable("each", members.type.element)
+    fields = ((row.name, build.field(build.var(member), column(row))) for row in group.rows)
     body = build.record_of(fields)
-    return typed.MapOver(each, members, body, False, type=bag(body.type))
+    return typed.MapOver(member, members, body, False, type=bag(body.type))

@@ -214,7 +214,9 @@ class ScratchTable:
 
     def table(self) -> Any:
         """All rows as an Arrow table of one chunk."""
-        return pa.table({name: each.column(self.count) for name, each in self.columns.items()})
+        return pa.table(
+            {name: builder.column(self.count) for name, builder in self.columns.items()}
+        )
 
 
 # --- Merging beside the batches ---

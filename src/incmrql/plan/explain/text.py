@@ -250,7 +250,7 @@ def _does(node: Node) -> str:
         case Groups(key=key):
             return f"groups by {key}"
         case Ordered(descending=descending, limit=limit):
-            keys = ", ".join("desc" if each else "asc" for each in descending)
+            keys = ", ".join("desc" if is_descending else "asc" for is_descending in descending)
             return f"the first {show_expr(limit)} rows by ({keys})"
         case Repeated(term=term):
             names = ", ".join(map(show_variable, term.variables))

@@ -159,7 +159,7 @@ def _makes_one(body: typed.Expr) -> bool:
 
 def loop_warnings(inner: LoopProgram) -> list[Warned]:
     """What a loop that is kept from step to step reads more than what changes."""
-    found: dict[str, Warned] = {}
+    by_code: dict[str, Warned] = {}
     for node in inner.nodes:
         if isinstance(node, Join):
             warned = join_warnings(node, inner)
@@ -170,5 +170,5 @@ def loop_warnings(inner: LoopProgram) -> list[Warned]:
             warned = [Warned(code, message)]
         else:
             warned = []
-        found |= {each.code: each for each in warned}
-    return list(found.values())
+        by_code |= {warning.code: warning for warning in warned}
+    return list(by_code.values())

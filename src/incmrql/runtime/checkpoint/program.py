@@ -217,7 +217,7 @@ def _compile_saved(saved: dict[str, Any], imports: Imports, *, watch: bool) -> P
     compiled = compile_script(source, catalog, imports.include)
     items = compiled.streaming
     if "item" in saved:  # written by a Python session, which follows one query of a text
-        compiled = compiled.with_options({n: _options(each) for n, each in declared.items()})
+        compiled = compiled.with_options({n: _options(given) for n, given in declared.items()})
         items = (compiled.items[saved["item"]],)
     return compiled.program(items, words, _stored_values(saved, compiled.typed), watch=watch)
 

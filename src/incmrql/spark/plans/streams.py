@@ -20,8 +20,8 @@ from incmrql.types.model import Type
 def stream_frame(spark: SparkSession, name: str, row: Type) -> DataFrame:
     """The DataFrame that stands for rows of a type that a session knows by a name."""
     columns = [
-        spark_types.StructField(each.name, each.dataType, True, {STREAM_KEY: name})
-        for each in spark_schema(row).fields
+        spark_types.StructField(field.name, field.dataType, True, {STREAM_KEY: name})
+        for field in spark_schema(row).fields
     ]
     rows = spark.sparkContext.parallelize([0], 1).map(partial(_refuse, name))
     return spark.createDataFrame(rows, spark_types.StructType(columns))

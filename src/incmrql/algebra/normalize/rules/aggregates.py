@@ -249,11 +249,11 @@ class _Pushing:
     def _total(self, request: _Request, members: typed.Expr, columns: list[int]) -> typed.Expr:
         """The aggregate of the joined rows, made of the aggregates of their sides."""
         assert isinstance(members.type, Collection)
-        each = self.names.variable("each", members.type.element)
-        parts = [build.item(build.var(each), place) for place in columns]
+        member = self.names.variable("each", members.type.element)
+        parts = [build.item(build.var(member), place) for place in columns]
         one = parts[0] if request.function in _REPEATABLE else build.tuple_of(*parts)
-        rows: typed.Expr = typed.MapOver(each, members, one, False, type=bag(one.type))
-        if one.type == each.type and columns == list(range(len(parts))):
+        rows: typed.Expr = typed.MapOver(member, members, one, False, type=bag(one.type))
+        if one.type == member.type and columns == list(range(len(parts))):
             rows = members
         totals = {"count": "sum#total", "sum": "sum#total", "avg": "avg#total"}
         function = totals.get(request.function, request.function)
@@ -342,9 +342,9 @@ class _Side:
         assert isinstance(members.type, Collection)
         values = members
         if place is not None:
-            each = self.names.variable("each", members.type.element)
-            one = build.item(build.var(each), place)
-            values = typed.MapOver(each, members, one, False, type=bag(one.type))
+            member = self.names.variable("each", members.type.element)
+            one = build.item(build.var(member), place)
+            values = typed.MapOver(member, members, one, False, type=bag(one.type))
         types = {"count": LONG, "sum#part": None}
         type_ = types.get(function, request.type) or _part_type(request.expr.type)
         return typed.Aggregate(function, values, type=type_)

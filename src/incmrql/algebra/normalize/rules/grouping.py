@@ -188,10 +188,10 @@ class _Split:
         key, members = at(old, (0,)), at(old, (1,))
         here = new_members = at(self.group, (1,))
         assert isinstance(here.type, Collection)
-        each = self.names.variable("each", here.type.element)
-        part = column(build.var(each))
-        if part != build.var(each):
-            new_members = typed.MapOver(each, here, part, False, type=bag(part.type))
+        member = self.names.variable("each", here.type.element)
+        part = column(build.var(member))
+        if part != build.var(member):
+            new_members = typed.MapOver(member, here, part, False, type=bag(part.type))
 
         def moved(node: typed.Expr) -> typed.Expr:
             parts = [(key, at(self.group, (0,))), (members, new_members)]
@@ -228,9 +228,9 @@ class _Split:
         return substitute(own, {v: at(row, (1 + place,)) for v, place in self.places.items()})
 
 
-def _replaced(query: Query, register: Register, made: dict[int, Term]) -> Query:
+def _replaced(query: Query, register: Register, replacements: dict[int, Term]) -> Query:
     def visit(term: Term) -> Term:
-        new = made.get(register.number(term))
+        new = replacements.get(register.number(term))
         return map_terms(visit, term) if new is None else new
 
     parts = tuple((variable, visit(term)) for variable, term in query.parts)
@@ -308,14 +308,14 @@ class _Sharing:
         self.several = several
         self.names = names
         self.parts: list[tuple[typed.Variable, Term]] = []
-        self.made: dict[int, typed.Variable] = {}
+        self.shared: dict[int, typed.Variable] = {}
 
     def query(self, query: Query) -> Query:
         for variable, term in query.parts:
             number = self.register.number(term)
-            if number in self.several and number not in self.made and not _is_in_order(term):
+            if number in self.several and number not in self.shared and not _is_in_order(term):
                 body = map_term_children(self.term, term)
-                self.made[number] = variable
+                self.shared[number] = variable
             elif _is_in_order(term):
                 body = map_term_children(self.term, term)
             else:
@@ -328,12 +328,12 @@ class _Sharing:
         number = self.register.number(term)
         if number not in self.several:
             return map_term_children(self.term, term)
-        if number not in self.made:
+        if number not in self.shared:
             variable = self.names.variable("shared", bag(element(term)))
             body = map_term_children(self.term, term)
-            self.made[number] = variable
+            self.shared[number] = variable
             self.parts.append((variable, body))
-        return Shared(self.made[number])
+        return Shared(self.shared[number])
 
 
 RULES = (share_groups, share_terms)

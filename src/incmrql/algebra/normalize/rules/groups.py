@@ -75,10 +75,10 @@ def narrow_groups(term: Term, names: Names) -> Term | None:
         case CMap(group, body, GroupBy(inner)):
             return _narrow(names, (group, body), inner, (1,), GroupBy)
         case CMap(group, body, CoGroup(left, right)):
-            found = _narrow(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
-            if found is None:
-                found = _narrow(names, (group, body), right, (1, 1), lambda t: CoGroup(left, t))
-            return found
+            narrowed = _narrow(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
+            if narrowed is None:
+                narrowed = _narrow(names, (group, body), right, (1, 1), lambda t: CoGroup(left, t))
+            return narrowed
         case _:
             return None
 
@@ -304,10 +304,10 @@ def _children_but(node: typed.Expr, members: typed.Expr) -> list[typed.Expr]:
         case _:
             pass
     skipped = [domain for domain in domains if domain == members]
-    found = list(children(node))
+    parts = list(children(node))
     for domain in skipped:
-        found.remove(domain)
-    return found
+        parts.remove(domain)
+    return parts
 
 
 def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:

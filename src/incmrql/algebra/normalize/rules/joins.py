@@ -222,16 +222,16 @@ class AlignedPairs:
         """The values of the outer or the inner pairs in a group, which has their rows at a path."""
         members = at(group, path)
         assert isinstance(members.type, Collection)
-        each = self.names.variable("each", members.type.element)
-        select = self._rewrite(rows.select(pairs.value, pairs.qualifiers), group, each)
+        member = self.names.variable("each", members.type.element)
+        select = self._rewrite(rows.select(pairs.value, pairs.qualifiers), group, member)
         assert isinstance(select, typed.Select)
         if not select.qualifiers:
-            return typed.MapOver(each, members, select.head, False, type=select.type)
-        return rename_binders(rows.for_each(each, members, select.head, *select.qualifiers),
+            return typed.MapOver(member, members, select.head, False, type=select.type)
+        return rename_binders(rows.for_each(member, members, select.head, *select.qualifiers),
                        self.names.like)  # fmt: skip
 
     def _rewrite(
-        self, expr: typed.Expr, group: typed.Variable | None, each: typed.Variable | None
+        self, expr: typed.Expr, group: typed.Variable | None, member: typed.Variable | None
     ) -> typed.Expr:
         """An expression over the rows as one over a group and one of its members.
 
@@ -250,9 +250,9 @@ class AlignedPairs:
                 return map_children(visit, node)
             if node not in self.carried:
                 self.carried.append(node)
-            if each is None or len(self.carried) == 1:
-                return node if each is None else rows.var(each)
-            return rows.item(rows.var(each), self.carried.index(node))
+            if member is None or len(self.carried) == 1:
+                return node if member is None else rows.var(member)
+            return rows.item(rows.var(member), self.carried.index(node))
 
         return map_children(visit, expr)
 
