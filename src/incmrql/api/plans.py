@@ -165,7 +165,7 @@ def _as_leaf(rows: DataFrame, schema: StructType) -> DataFrame:
     if rows.columns == [ONE]:
         rows = rows.select(f"{ONE}.*")
     # What was computed when a row was inserted is in the last columns.
-    rows = rows.select(*[functions.col(_quoted(name)) for name in rows.columns[: len(schema)]])
+    rows = rows.select(*[functions.col(_quote(name)) for name in rows.columns[: len(schema)]])
     names = [f"_{place}" for place, _ in enumerate(schema.fields, 1)]
     columns = [
         functions.col(name).cast(column.dataType)

@@ -107,11 +107,9 @@ def inline_view(expr: typed.Expr, names: Names) -> typed.Expr | None:
     aggregate of a column is seen to be one of the rows.
     """
     for select, index, variable, value in _bindings(expr):
-        if _is_view(value):
-            if not _may_repeat(
-                select, index, variable
-            ):  # an inner loop would take the column once for each turn
-                return with_copies(_with_qualifiers(select, index), variable, value, names.like)
+        # An inner loop would take the column once for each turn.
+        if _is_view(value) and not _may_repeat(select, index, variable):
+            return with_copies(_with_qualifiers(select, index), variable, value, names.like)
     return None
 
 
