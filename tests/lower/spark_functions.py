@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from decimal import Decimal as Exact
 
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -15,6 +17,7 @@ from incmrql.types.model import (
     LONG,
     STRING,
     TIMESTAMP,
+    Decimal,
     Type,
     list_of,
 )
@@ -220,3 +223,66 @@ def array_cases() -> Iterator[SparkCase]:
         "sequence", (LONG, LONG, LONG), list_of(LONG), "sequence({0}, {1}, {2})",
         (bounds, bounds, (None, -2, -1, 0, 1, 3)),
     )  # fmt: skip
+
+
+def more_cases() -> Iterator[SparkCase]:
+    """Functions of strings, times, numbers and arrays that have no native form."""
+    positions, lengths = (None, -3, 0, 1, 2, 4, 80), (None, -1, 0, 1, 3)
+    yield _same(
+        "overlay", (STRING, STRING, INT, INT), STRING,
+        "overlay({0} placing {1} from {2} for {3})", (_PARTS, ("", "xy", None), positions, lengths),
+    )  # fmt: skip
+    yield _same("levenshtein", (STRING, STRING), INT, "levenshtein({0}, {1})", (_PARTS, _PARTS))
+    yield _same(
+        "levenshtein", (STRING, STRING, INT), INT, "levenshtein({0}, {1}, {2})",
+        (_PARTS, _PARTS, (0, 1, 3)),
+    )  # fmt: skip
+    yield _same(
+        "find_in_set", (STRING, STRING), INT, "find_in_set({0}, {1})",
+        (_PARTS, (None, "", ",", "a,aa", "b,a,,X", "\u00e9,ab", "a")),
+    )  # fmt: skip
+    yield _same("octet_length", (STRING,), INT, "octet_length({0})")
+    yield _same("space", (INT,), STRING, "space({0})", (_COUNTS,))
+    yield _same("day_name", (DATE,), STRING, "dayname({0})")
+    yield _same("month_name", (DATE,), STRING, "monthname({0})")
+    yield _same(
+        "make_timestamp", (INT, INT, INT, INT, INT, Decimal(16, 6)), TIMESTAMP,
+        "make_timestamp({0}, {1}, {2}, {3}, {4}, {5})",
+        (
+            (2024, 1, 9999, 0), (2, 12, 13), (29, 31, 0), (0, 23, 24), (0, 59),
+            (None, *map(Exact, ("0", "59.999999", "60", "60.000001", "-1"))),
+        ),
+    )  # fmt: skip
+    for type_ in (INT, LONG):
+        yield _same(
+            "bit_at", (type_, INT), INT, "cast(bit_get({0}, {1}) as int)",
+            ([*edges(type_)], (None, -1, 0, 1, 31, 32, 63, 64)),
+        )  # fmt: skip
+    numbers = (None, -1.0, 0.0, 0.5, 3.0, 10.0, 11.0, math.inf, -math.inf, math.nan)
+    yield replace(
+        _same(
+            "width_bucket", (DOUBLE, DOUBLE, DOUBLE, LONG), LONG,
+            "width_bucket({0}, {1}, {2}, {3})",
+            (numbers, (0.0, 10.0, math.nan), (10.0, 0.0, -2.5), (-1, 0, 1, 7)),
+        ),
+        fails=False,
+    )  # fmt: skip
+    for name in ("ceil", "floor"):
+        for digits in (-1, 0, 1, 3):
+            yield case(
+                f"{name} to {digits}", (Decimal(10, 2),),
+                _at_digits(name, digits), f"{name}({{0}}, {digits})",
+            )  # fmt: skip
+    places = (None, -9, -4, -2, -1, 1, 2, 4, 7)
+    yield _same(
+        "array_insert", (list_of(INT), INT, INT), list_of(INT), "array_insert({0}, {1}, {2})",
+        (_ARRAYS, places, (None, 8)),
+    )  # fmt: skip
+
+
+def _at_digits(name: str, digits: int) -> Build:
+    """`ceil` or `floor` of a decimal to so many digits, in the type that Spark gives it."""
+    scale = min(max(digits, 0), 2)
+    integral = max(10 - 2 + 1, -digits + 1)
+    type_ = Decimal(integral + scale, scale)
+    return lambda x: _call(f"spark.{name}_at", type_, *x, const(digits, INT))

@@ -27,6 +27,7 @@ from tests.lower.spark_agreement import (
 )
 from tests.lower.spark_functions import (
     array_cases,
+    more_cases,
     number_cases,
     string_cases,
     time_cases,
@@ -44,6 +45,7 @@ FAMILIES: dict[str, Callable[[], Iterator[SparkCase]]] = {
     "numbers": number_cases,
     "times": time_cases,
     "arrays": array_cases,
+    "more": more_cases,
 }
 
 

@@ -155,8 +155,8 @@ class _Search:
         except Refused:
             return False
         except Exception:
-            if not refusals.problems:
-                raise
+            # Outside of what binds its parts, a rule may not find what it needs.
+            return False
         return not refusals.problems
 
     def may_be_opaque(self, node: PlanNode) -> bool:
@@ -175,6 +175,9 @@ class _Search:
             if part.name == "LambdaFunction"
             for argument in part["arguments"]
         }
+        names = {part.name for part in nodes_of(node)}
+        if "CommonExpressionRef" in names and "With" not in names:
+            return False
         for part in nodes_of(node):
             support = SCALARS.get(part.name)
             if support is not None and support.code == "C103":

@@ -120,6 +120,35 @@ def _rounded_integer(
     return call(function, [operand, digits], type_of(node), mode)
 
 
+def _to_digits(function: str) -> Convert:
+    """`ceil` and `floor` to a constant number of digits, of decimals."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        operand, digits = scope.expression(node["child"]), scope.expression(node["scale"])
+        if not isinstance(operand.type, Decimal) or constant_of(digits) is None:
+            raise Refused("C104", f"{node.name} of {operand.type} is not converted", node=node)
+        return call(function, [operand, digits], type_of(node), "ansi")
+
+    return convert
+
+
+def _bit(node: PlanNode, scope: Scope) -> typed.Expr:
+    """The bit of an integer at a place; it fails beyond the bits of the type."""
+    number, place = scope.expressions((node["left"], node["right"]))
+    if number.type not in (INT, LONG) or place.type != INT:
+        raise Refused("C104", f"bit_get of {number.type} is not converted yet", node=node)
+    bit = call("spark.bit_at", [number, place], INT, "ansi")
+    return typed.Cast(bit, "try", type=type_of(node))
+
+
+def _bucket(node: PlanNode, scope: Scope) -> typed.Expr:
+    names = ("value", "minValue", "maxValue", "numBucket")
+    operands = scope.expressions([node[name] for name in names])
+    if [operand.type for operand in operands] != [DOUBLE, DOUBLE, DOUBLE, LONG]:
+        raise Refused("C104", "width_bucket of other types than double", node=node)
+    return call("spark.width_bucket", operands, LONG)
+
+
 def _to_whole(function: str) -> Convert:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
         operand = scope.expression(node["child"])
@@ -207,6 +236,10 @@ ARITHMETIC: Final[Rules] = {
     "Abs": rule(_absolute, "child", "failOnError"),
     "Round": rule(_round("spark.round"), "child", "scale", "ansiEnabled"),
     "BRound": rule(_round("spark.bround"), "child", "scale", "ansiEnabled"),
+    "RoundCeil": rule(_to_digits("spark.ceil_at"), "child", "scale"),
+    "RoundFloor": rule(_to_digits("spark.floor_at"), "child", "scale"),
+    "BitwiseGet": rule(_bit, "left", "right"),
+    "WidthBucket": rule(_bucket, "value", "minValue", "maxValue", "numBucket"),
     "Ceil": rule(_to_whole("spark.ceil"), "child"),
     "Floor": rule(_to_whole("spark.floor"), "child"),
     "Sqrt": rule(_root, "child"),

@@ -278,6 +278,24 @@ def _of_arrays(function: str, *names: str, mode: typed.Mode = "try") -> Rule:
     return rule(convert, *names)
 
 
+def _inserted(node: PlanNode, scope: Scope) -> typed.Expr:
+    """An array with a value at a place, which fails at the place 0."""
+    array, place, item = scope.expressions(
+        (node["srcArrayExpr"], node["posExpr"], node["itemExpr"])
+    )
+    if node["legacyNegativeIndex"] or element_of(array, node) != item.type:
+        raise Refused("C104", "array_insert of another type, or by old rules", node=node)
+
+    def insert(a: typed.Expr, p: typed.Expr) -> typed.Expr:
+        type_ = type_of(node)
+        no_place = failure("an array has no place 0", type_)
+        inserted = call("spark.array_insert", [a, p, item], type_)
+        zero = when(compare("=", p, const(0, INT)), no_place, inserted)
+        return when(either([is_null(a), is_null(p)]), null(type_), zero)
+
+    return let(scope, array, lambda a: let(scope, place, lambda p: insert(a, p)))
+
+
 def _repeated(node: PlanNode, scope: Scope) -> typed.Expr:
     value, times = scope.expressions((node["left"], node["right"]))
     return call("spark.array_repeat", [value, times], type_of(node))
@@ -366,6 +384,7 @@ COLLECTIONS: Final[Rules] = {
     "ArrayExcept": _of_arrays("spark.array_except", "left", "right"),
     "ArraysOverlap": _of_arrays("spark.arrays_overlap", "left", "right"),
     "Slice": _of_arrays("spark.slice", "x", "start", "length", mode="ansi"),
+    "ArrayInsert": rule(_inserted, "srcArrayExpr", "posExpr", "itemExpr", "legacyNegativeIndex"),
     "ArrayJoin": rule(_join, "array", "delimiter", "nullReplacement"),
     "Flatten": _of_arrays("spark.flatten", "child"),
     "ArrayRepeat": rule(_repeated, "left", "right"),

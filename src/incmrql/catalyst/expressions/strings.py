@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,11 +11,15 @@ from incmrql.catalyst.expressions.rules import (
     Rule,
     Rules,
     call,
+    compare,
     const,
     constant_of,
     either,
     every_of,
+    failure,
     is_null,
+    let,
+    null,
     rule,
     type_of,
     when,
@@ -161,6 +166,53 @@ def _concat_ws(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.array_join", [array, separator], STRING)
 
 
+def _levenshtein(node: PlanNode, scope: Scope) -> typed.Expr:
+    operands = strings_of(node, scope, "left", "right")
+    if isinstance(node["threshold"], PlanNode):
+        operands.append(scope.expression(node["threshold"]))
+    return call("spark.levenshtein", operands, INT)
+
+
+def _bit_length(node: PlanNode, scope: Scope) -> typed.Expr:
+    length = call("spark.octet_length", strings_of(node, scope, "child"), INT)
+    return typed.Arithmetic("*", length, const(8, INT), "try", type=INT)
+
+
+_LITERAL: Final = re.compile(r"(?:[^\\.^$|?*+()\[\]{}]|\\[^A-Za-z0-9])+")
+"""A regular expression of Java that only matches one text."""
+
+
+def _split(node: PlanNode, scope: Scope) -> typed.Expr:
+    """`split` at a constant text: the parts between, also empty ones at the end."""
+    (text,) = strings_of(node, scope, "str")
+    pattern = constant_of(scope.expression(node["regex"]))
+    limit = constant_of(scope.expression(node["limit"]))
+    known = "" if pattern is None else str(pattern.value)
+    if not _LITERAL.fullmatch(known) or limit is None or limit.value is None or limit.value > 0:
+        raise Refused("C104", "split by a regular expression is not converted", node=node)
+    delimiter = re.sub(r"\\(.)", r"\1", known, flags=re.DOTALL)
+    return call("spark.split_at", [text, const(delimiter, STRING)], list_of(STRING))
+
+
+def _chosen(node: PlanNode, scope: Scope) -> typed.Expr:
+    """`elt`: the operand with a number from 1; null or a failure where there is none."""
+    index, *texts = scope.expressions(node["children"])
+    if any(text.type not in (STRING, NOTHING) for text in texts):
+        raise Refused("C104", "elt of other types than string is not converted yet", node=node)
+
+    def choose(number: typed.Expr) -> typed.Expr:
+        missing: typed.Expr = null(STRING)
+        if node["failOnError"]:
+            outside = failure("the number of elt is not that of an operand", STRING)
+            missing = when(is_null(number), null(STRING), outside)
+        for place, text in reversed(list(enumerate(texts, 1))):
+            part = text if text.type == STRING else null(STRING)
+            missing = when(compare("=", number, const(place, number.type)), part, missing)
+        return missing
+
+    return let(scope, index, choose)
+
+
 def _like_some(every: bool, negated: bool) -> Convert:
     """`like any`, `like all` and their opposites, with constant patterns."""
 
@@ -225,6 +277,14 @@ STRINGS: Final[Rules] = {
     "LikeAll": rule(_like_some(every=True, negated=False), "child", "patterns"),
     "NotLikeAny": rule(_like_some(every=False, negated=True), "child", "patterns"),
     "NotLikeAll": rule(_like_some(every=True, negated=True), "child", "patterns"),
+    "Overlay": _function("spark.overlay", STRING, "input", "replace", "pos", "len"),
+    "Levenshtein": rule(_levenshtein, "left", "right", "threshold"),
+    "FindInSet": _function("spark.find_in_set", INT, "left", "right"),
+    "OctetLength": _function("spark.octet_length", INT, "child"),
+    "BitLength": rule(_bit_length, "child"),
+    "StringSpace": _function("spark.space", STRING, "child"),
+    "StringSplit": rule(_split, "str", "regex", "limit"),
+    "Elt": rule(_chosen, "children", "failOnError"),
     "StaticInvoke": rule(
         _static,
         "functionName",

@@ -261,15 +261,59 @@ def _make_date(node: PlanNode, scope: Scope) -> typed.Expr:
 
 def _formatted(node: PlanNode, scope: Scope) -> typed.Expr:
     """A timestamp by a constant pattern of plain parts."""
+    operand = scope.expression(node["left"])
+    return _by_pattern(_timestamp(node, operand), node["right"], node, scope)
+
+
+def _by_pattern(moment: typed.Expr, format_: PlanNode, node: PlanNode, scope: Scope) -> typed.Expr:
     require_utc(node)
     if scope.settings.get("spark.sql.legacy.timeParserPolicy", "EXCEPTION") == "LEGACY":
         raise Refused("C104", "date_format by Java's old rules is not converted yet", node=node)
-    operand, pattern = scope.expressions((node["left"], node["right"]))
+    pattern = scope.expression(format_)
     known = constant_of(pattern)
     if known is None or format_moment(_SOME_TIME, str(known.value)) is None:
         shown = "a pattern from data" if known is None else f"the pattern '{known.value}'"
         raise Refused("C104", f"date_format by {shown} is not converted yet", node=node)
-    return call("spark.date_format", [_timestamp(node, operand), pattern], STRING)
+    return call("spark.date_format", [moment, pattern], STRING)
+
+
+def _from_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
+    """`from_unixtime`: seconds since 1970 as a text, by a constant pattern."""
+    seconds = scope.expression(node["sec"])
+    micros = typed.Arithmetic("*", seconds, const(1_000_000, LONG), "ansi", type=LONG)
+    moment = call("spark.from_unix_micros", [micros], TIMESTAMP, "ansi")
+    return _by_pattern(moment, node["format"], node, scope)
+
+
+def _make_timestamp(node: PlanNode, scope: Scope) -> typed.Expr:
+    require_utc(node)
+    names = ("year", "month", "day", "hour", "min", "sec")
+    parts = scope.expressions([node[name] for name in names])
+    mode: typed.Mode = "ansi" if node["failOnError"] else "try"
+    return call("spark.make_timestamp", parts, TIMESTAMP, mode)
+
+
+_MONTHS_OF: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_MICROS_OF: Final = {
+    "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000, "DAY": 86_400_000_000, "DAYOFYEAR": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}  # fmt: skip
+
+
+def _later_by(node: PlanNode, scope: Scope) -> typed.Expr:
+    """`timestampadd`: so many units later."""
+    require_utc(node)
+    count, start = scope.expressions((node["quantity"], node["timestamp"]))
+    unit = str(node["unit"]).upper()
+    if unit not in {**_MONTHS_OF, **_MICROS_OF} or start.type != TIMESTAMP:
+        raise Refused("C104", f"timestampadd of {unit} is not converted yet", node=node)
+    size = const(_MONTHS_OF.get(unit) or _MICROS_OF[unit], LONG)
+    total = typed.Arithmetic("*", count, size, "ansi", type=LONG)
+    if unit in _MICROS_OF:
+        return call("spark.add_micros", [start, total], TIMESTAMP, "ansi")
+    months = typed.Cast(total, "ansi", type=INT)
+    return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
 
 
 _SOME_TIME: Final = datetime(2026, 1, 31, tzinfo=UTC)
@@ -318,6 +362,22 @@ TIMES: Final[Rules] = {
     "NextDay": rule(_next_day, "startDate", "dayOfWeek", ignores=("failOnError",)),
     "MakeDate": rule(_make_date, "year", "month", "day", "failOnError"),
     "DateFormatClass": rule(_formatted, "left", "right", "timeZoneId"),
+    "DayName": _since_epoch("spark.day_name", STRING),
+    "MonthName": _since_epoch("spark.month_name", STRING),
+    "FromUnixTime": rule(_from_seconds, "sec", "format", "timeZoneId"),
+    "MakeTimestamp": rule(
+        _make_timestamp,
+        "year",
+        "month",
+        "day",
+        "hour",
+        "min",
+        "sec",
+        "failOnError",
+        "timeZoneId",
+        ignores=("dataType",),
+    ),
+    "TimestampAdd": rule(_later_by, "unit", "quantity", "timestamp", "timeZoneId"),
     "LastDay": rule(_last_day, "startDate"),
 }
 """Classes of functions of dates and times."""

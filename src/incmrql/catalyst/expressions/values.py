@@ -13,7 +13,16 @@ from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.catalyst.types import model_type
 from incmrql.types import typed
-from incmrql.types.model import DATE, TIMESTAMP, Collection, Decimal, Record, Type, is_float
+from incmrql.types.model import (
+    DATE,
+    STRING,
+    TIMESTAMP,
+    Collection,
+    Decimal,
+    Record,
+    Type,
+    is_float,
+)
 from incmrql.values import Record as RecordValue
 from incmrql.values import Value
 from incmrql.values.numbers import normal, quantize
@@ -94,7 +103,38 @@ def _common(common_id: PlanNode) -> int:
     return -1 - int(common_id["id"])
 
 
+_TYPE_NAMES: Final = {
+    "BooleanType": "boolean", "ByteType": "tinyint", "ShortType": "smallint", "IntegerType": "int",
+    "LongType": "bigint", "FloatType": "float", "DoubleType": "double", "StringType": "string",
+    "BinaryType": "binary", "DateType": "date", "TimestampType": "timestamp",
+    "TimestampNTZType": "timestamp_ntz", "NullType": "void",
+}  # fmt: skip
+
+
+def _type_name(node: PlanNode, _scope: Scope) -> typed.Expr:
+    """`typeof`: the name of the type of an expression, in Spark's words."""
+    return const(_name_of(node["child"]["$type"], node), STRING)
+
+
+def _name_of(type_: PlanNode, node: PlanNode) -> str:
+    match type_.name:
+        case "DecimalType":
+            return f"decimal({type_['precision']},{type_['scale']})"
+        case "ArrayType":
+            return f"array<{_name_of(type_['elementType'], node)}>"
+        case "MapType":
+            return f"map<{_name_of(type_['keyType'], node)},{_name_of(type_['valueType'], node)}>"
+        case "StructType":
+            fields = [f"{f['name']}:{_name_of(f['dataType'], node)}" for f in type_["fields"]]
+            return f"struct<{','.join(fields)}>"
+        case name if name in _TYPE_NAMES and not type_.fields:
+            return _TYPE_NAMES[name]
+        case name:
+            raise Refused("C104", f"typeof {name} is not converted yet", node=node)
+
+
 VALUES: Final[Rules] = {
+    "TypeOf": rule(_type_name, "child"),
     "Literal": rule(_literal, "value", "dataType"),
     "AttributeReference": rule(
         _column,

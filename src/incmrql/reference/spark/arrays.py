@@ -122,6 +122,20 @@ def without_repetition(array: list[Value]) -> list[Value]:
     return distinct(array)
 
 
+def insert(array: list[Value], place: int, value: Value) -> list[Value] | None:
+    """An array with a value at a place from 1, or from the end; nulls fill what is between."""
+    size = len(array)
+    if place == 0 or abs(place) > _MOST_ELEMENTS:
+        return None
+    if place > 0:
+        filled = [*array, *[None] * (place - 1 - size)]
+        return [*filled[: place - 1], value, *filled[place - 1 :]]
+    if -place > size + 1:
+        return [value, *[None] * (-place - 1 - size), *array]
+    index = size + place + 1
+    return [*array[:index], value, *array[index:]]
+
+
 # --- Of the values of a group ---
 
 

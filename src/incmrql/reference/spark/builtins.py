@@ -30,6 +30,10 @@ def _least(a: Value, b: Value) -> Value:
 _ROUNDED: Final = {"long": LONG, "decimal": None, "float": FLOAT, "double": DOUBLE}
 
 
+def _inserted(array: Value, place: Value, value: Value) -> Value:
+    return None if array is None or place is None else arrays.insert(array, place, value)
+
+
 def _of_sums(name: str, count: int) -> str:
     """The key of a function of a count and of exact sums."""
     return f"spark.{name}(long{', exact sum' * count})"
@@ -124,6 +128,20 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.sort_array({T}, bool)": arrays.in_order,
     "spark.array_reverse({T})": arrays.backwards,
     "spark.sequence(long, long, long)": arrays.sequence,
+    "spark.overlay(string, string, int, int)": strings.overlay,
+    "spark.levenshtein(string, string)": strings.levenshtein,
+    "spark.levenshtein(string, string, int)": strings.levenshtein_within,
+    "spark.find_in_set(string, string)": strings.place_in_list,
+    "spark.octet_length(string)": strings.byte_length,
+    "spark.space(int)": strings.spaces,
+    "spark.day_name(date)": times.day_name,
+    "spark.month_name(date)": times.month_name,
+    "spark.make_timestamp(int, int, int, int, int, decimal)": times.make_timestamp,
+    "spark.bit_at(int, int)": numbers.bit_at(32),
+    "spark.bit_at(long, int)": numbers.bit_at(64),
+    "spark.width_bucket(double, double, double, long)": numbers.width_bucket,
+    "spark.ceil_at(decimal, int)": numbers.rounded_up,
+    "spark.floor_at(decimal, int)": numbers.rounded_down,
     "spark.product_parts(double, double)": statistics.product_parts,
     "spark.power_parts(double, int)": statistics.power_parts,
 }
@@ -137,6 +155,7 @@ SPARK_NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.array_min({T})": arrays.least,
     "spark.array_max({T})": arrays.greatest,
     "spark.fail(string)": lambda _message: None,
+    "spark.array_insert({T}, int, T)": _inserted,
     "spark.most_frequent({T})": arrays.most_frequent,
     "spark.most_frequent_last({T})": partial(arrays.most_frequent, last=True),
     "spark.bit_and_of({long})": partial(arrays.reduced, operator.and_),

@@ -173,3 +173,40 @@ def product(numbers: list[float]) -> float | None:
         return math.prod(numbers)
     exact = math.prod(map(Fraction, numbers), start=Fraction(1))
     return nearest_double(exact.numerator, exact.denominator)
+
+
+def bit_at(bits: int) -> Callable[[int, int], int | None]:
+    """The bit at a place, from 0 for the lowest; null beyond the bits of the type."""
+    return lambda number, place: number >> place & 1 if 0 <= place < bits else None
+
+
+def width_bucket(value: float, first: float, last: float, count: int) -> int | None:
+    """The number of the bucket of equal width that a value is in; 0 and n + 1 are outside."""
+    if not 0 < count < 2**63 - 1 or math.isnan(value) or first == last:
+        return None
+    if not (math.isfinite(first) and math.isfinite(last)):
+        return None
+    low, high = min(first, last), max(first, last)
+    ascending = first < last
+    if (value < low) if ascending else (value > high):
+        return 0
+    if (value >= high) if ascending else (value <= low):
+        return count + 1
+    part = value - low if ascending else high - value
+    return int(float(count) * part / (high - low)) + 1
+
+
+def rounded_up(x: Decimal, digits: int) -> Decimal:
+    """The least decimal with so many digits after the point that is not less."""
+    return _to_digits(x, digits, math.ceil)
+
+
+def rounded_down(x: Decimal, digits: int) -> Decimal:
+    """The greatest decimal with so many digits after the point that is not greater."""
+    return _to_digits(x, digits, math.floor)
+
+
+def _to_digits(x: Decimal, digits: int, whole: Callable[[Fraction], int]) -> Decimal:
+    unit = Fraction(10) ** -digits
+    number = whole(Fraction(x) / unit) * unit
+    return Decimal(number.numerator) / Decimal(number.denominator)

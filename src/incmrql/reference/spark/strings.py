@@ -204,3 +204,42 @@ def hex_of_number(number: int) -> str:
 def binary_digits(number: int) -> str:
     """The 64 bits of a number, without leading zeros."""
     return f"{number % 2**64:b}"
+
+
+def overlay(text: str, part: str, position: int, length: int) -> str:
+    """A text with a part in the place of so many characters; of as many as it has, if negative."""
+    length = len(part) if length < 0 else length
+    before = substring(text, 1, position - 1)
+    return before + part + substring(text, position + length, _LARGEST_INT)
+
+
+def levenshtein(left: str, right: str) -> int:
+    """The least number of characters to insert, delete or replace from one text to the other."""
+    row = list(range(len(right) + 1))
+    for n, one in enumerate(left, 1):
+        above, row[0] = row[0], n
+        for m, other in enumerate(right, 1):
+            above, row[m] = row[m], min(row[m] + 1, row[m - 1] + 1, above + (one != other))
+    return row[-1]
+
+
+def levenshtein_within(left: str, right: str, most: int) -> int:
+    """The same, or -1 if it is more than a number."""
+    distance = levenshtein(left, right)
+    return distance if distance <= most else -1
+
+
+def place_in_list(text: str, parts: str) -> int:
+    """The place of a text between the commas of another; 0 if it is not there."""
+    found = parts.split(",")
+    return found.index(text) + 1 if text in found else 0
+
+
+def byte_length(text: str) -> int:
+    """The number of bytes in UTF-8."""
+    return len(text.encode())
+
+
+def spaces(count: int) -> str | None:
+    """So many blanks."""
+    return " " * max(count, 0) if count <= _MOST_CHARACTERS else None

@@ -9,6 +9,7 @@ import math
 import re
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from typing import Final
 
@@ -184,3 +185,33 @@ def _formatted(moment: datetime, part: str) -> str:
             return f"{numbers[part[0]]:0{len(part)}}"
         case _:
             return part
+
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_NAMES: Final = (
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+)  # fmt: skip
+
+
+def day_name(day: date) -> str:
+    """The short name of the day of the week."""
+    return _DAYS[day.weekday()]
+
+
+def month_name(day: date) -> str:
+    """The short name of the month."""
+    return _NAMES[day.month - 1]
+
+
+def make_timestamp(
+    year: int, month: int, day: int, hour: int, minute: int, second: Decimal
+) -> datetime | None:
+    """The moment with these parts; a second of exactly 60 is the next minute."""
+    micros = int(second * _SECOND)
+    if not 0 <= micros <= 60 * _SECOND or (second < 0):
+        return None
+    try:
+        start = datetime(year, month, day, hour, minute, tzinfo=UTC)
+        return start + timedelta(microseconds=micros)
+    except (ValueError, OverflowError):
+        return None
