@@ -30,7 +30,7 @@ from incmrql.catalyst.types import model_type
 from incmrql.engine.compile.program import compile_program
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.nodes import Plan
+from incmrql.plan.nodes import Join, Plan, is_unit
 from incmrql.plan.planner import plan_query
 from incmrql.plan.program import Program
 from incmrql.reference import Environment, evaluate, new_world
@@ -111,6 +111,11 @@ def program_of_script(script: typed.Script) -> Program:
     """The program of a script, in which named queries are planned once."""
     with deep_recursion():
         return program_of(script.items, script)
+
+
+def cross_products(program: Program) -> int:
+    """How many joins compare all rows of both sides."""
+    return sum(isinstance(node, Join) and is_unit(node.key) for node in program.nodes)
 
 
 # --- Rows ---

@@ -11,6 +11,9 @@ A sub-query over no more than its aggregates is the expression of these: `count`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from itertools import product
+from typing import Final
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import (
@@ -42,7 +45,9 @@ def subquery_value(node: PlanNode, scope: Scope) -> typed.Expr:
             return exists(scope.inside().plan(node["plan"]))
         case "InSubquery":
             membership = _Membership(node, scope)
-            otherwise = typed.If(membership.unknown(), null(BOOL), FALSE, type=BOOL)
+            otherwise: typed.Expr = FALSE
+            for unknown in reversed(membership.unknown()):
+                otherwise = typed.If(unknown, null(BOOL), otherwise, type=BOOL)
             return typed.If(membership.matched(), TRUE, otherwise, type=BOOL)
         case _:
             raise Refused("C104", f"{node.name} stands where a value is expected", node=node)
@@ -62,7 +67,7 @@ def conditions(node: PlanNode, scope: Scope) -> list[typed.Expr]:
         case "Not" if node["child"].name == "InSubquery":
             check_node(node["child"], SUBQUERIES)
             membership = _Membership(node["child"], scope)
-            return [_negated(membership.matched()), _negated(membership.unknown())]
+            return [_negated(each) for each in (membership.matched(), *membership.unknown())]
         case _:
             return conjuncts(scope.expression(node))
 
@@ -165,6 +170,18 @@ def _inlined(
 # --- IN ---
 
 
+_MOST_COLUMNS_BY_PATTERN: Final = 3
+"""Columns of `IN` for which each pattern of nulls is a question of its own: 3 ** n of them."""
+
+
+class _Agreement(Enum):
+    """Why a column of a row may equal a value."""
+
+    EQUAL = auto()
+    COLUMN_IS_NULL = auto()
+    VALUE_IS_NULL = auto()
+
+
 class _Membership:
     """`x in (S)`, also for several columns: what makes it true, and what makes it null."""
 
@@ -183,15 +200,45 @@ class _Membership:
             relation = relation.where(typed.Compare("=", value, column, type=BOOL))
         return exists(relation)
 
-    def unknown(self) -> typed.Expr:
-        """Whether a row may equal the values, as far as nulls let us know; if none equals them."""
+    def unknown(self) -> list[typed.Expr]:
+        """Whether a row may equal the values, as far as nulls let us know, if none equals them.
+
+        One of the conditions is true then, and none of them is null.
+        """
         if len(self.values) == 1:
-            return typed.If(is_null(self.values[0]), *self._some(), type=BOOL)
+            return [typed.If(is_null(self.values[0]), *self._some(), type=BOOL)]
+        if len(self.values) <= _MOST_COLUMNS_BY_PATTERN:
+            patterns = product(_Agreement, repeat=len(self.values))
+            return [self._agrees(p) for p in patterns if set(p) != {_Agreement.EQUAL}]
         relation = self.relation.copied(self.names)
         for value, column in zip(self.values, relation.values, strict=False):
             same = typed.Compare("=", value, column, type=BOOL)
             nulls = typed.Logic("or", is_null(value), is_null(column), type=BOOL)
             relation = relation.where(typed.Logic("or", nulls, same, type=BOOL))
+        return [exists(relation)]
+
+    def _agrees(self, pattern: Sequence[_Agreement]) -> typed.Expr:
+        """Whether a row agrees with the values column by column, each for a given reason.
+
+        The columns that are equal are the key by which a row finds its partners: as one condition
+        over all columns it would be compared with all rows of the sub-query.
+        """
+        relation = self.relation.copied(self.names)
+        for why, value, column in zip(pattern, self.values, relation.values, strict=False):
+            condition: typed.Expr
+            match why:
+                case _Agreement.EQUAL:
+                    condition = typed.Compare("=", value, column, type=BOOL)
+                case _Agreement.COLUMN_IS_NULL:
+                    condition = is_null(column)
+                case _:
+                    # An equality of both sides, so that it is part of the key: rows with a value
+                    # are no partners.
+                    always = typed.Logic(
+                        "or", is_null(column), _negated(is_null(column)), type=BOOL
+                    )
+                    condition = typed.Compare("=", is_null(value), always, type=BOOL)
+            relation = relation.where(condition)
         return exists(relation)
 
     def _some(self) -> tuple[typed.Expr, typed.Expr]:

@@ -1,0 +1,112 @@
+"""`IN` and `NOT IN` over several columns with nulls: what they mean, and what a batch reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations_with_replacement
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from incmrql.catalyst.nodes import AnalyzedPlan, PlanNode, PlanValue
+from incmrql.engine.compile.program import compile_program
+from incmrql.syntax.depth import deep_recursion
+from tests.catalyst.judging import (
+    assert_follows,
+    converted,
+    cross_products,
+    evaluated,
+    plans_of,
+    program_of_script,
+)
+from tests.engine.kernels import KernelRun
+
+Pair = tuple[int | None, int | None]
+PAIRS: list[Pair] = [(a, b) for a in (None, 1, 2) for b in (None, 1, 2)]
+NOT_IN = plans_of("operators")["not_in_pairs"]
+CORRELATED = plans_of("shapes")["not_in_correlated"]
+
+
+def is_in(pair: Pair, rows: list[Pair]) -> bool | None:
+    """`pair in (rows)` as SQL says it, by comparing all rows."""
+    unknown = False
+    for row in rows:
+        same = [None if None in sides else sides[0] == sides[1] for sides in zip(pair, row)]  # noqa: B905
+        if all(same):
+            return True
+        unknown |= False not in same
+    return None if unknown else False
+
+
+def of_unknown(value: PlanValue) -> Any:
+    """The plan of `not (x in (S))` with `(x in (S)) is null` as its condition."""
+    match value:
+        case PlanNode("Not", fields):
+            return PlanNode("IsNull", {"child": fields["child"], "$type": PlanNode("BooleanType")})
+        case PlanNode(_, fields):
+            return replace(value, fields={name: of_unknown(part) for name, part in fields.items()})
+        case tuple():
+            return tuple(map(of_unknown, value))
+        case _:
+            return value
+
+
+UNKNOWN: AnalyzedPlan = replace(NOT_IN, plan=of_unknown(NOT_IN.plan))
+
+
+@pytest.mark.parametrize(("plan", "wanted"), [(NOT_IN, False), (UNKNOWN, None)])
+def test_pairs_with_nulls_are_in_or_not_or_unknown(plan: AnalyzedPlan, wanted: bool | None) -> None:
+    """All pairs of two values and null, against all sets of at most two of them."""
+    script = converted(plan).script
+    left = [(k, a, None, None, None, None) for k, a in PAIRS]
+    sets = [list(rows) for n in (0, 1, 2) for rows in combinations_with_replacement(PAIRS, n)]
+    seen = set()
+    for rows in sets:
+        answer = set(evaluated(script, {"r": left, "q": [(k, a, "x") for k, a in rows]}))
+        expected = {pair for pair in PAIRS if is_in(pair, rows) is wanted}
+        assert answer == expected, rows
+        seen.add(len(expected))
+    assert len(seen) > 3
+
+
+def test_unknown_pairs_are_followed(tmp_path: Path) -> None:
+    chance = Random("unknown pairs")
+    left = [(*chance.choice(PAIRS), 1, "x", None, None) for _ in range(12)]
+    right = [(*chance.choice(PAIRS), "x") for _ in range(6)]
+    assert_follows(converted(UNKNOWN).script, {"r": left, "q": right}, chance, tmp_path)
+
+
+def test_pairs_are_found_by_key() -> None:
+    """Compared with all rows is only the count of the rows that have nothing but nulls."""
+    assert cross_products(program_of_script(converted(NOT_IN).script)) == 1
+    assert cross_products(program_of_script(converted(CORRELATED).script)) == 0
+
+
+CHANGES: list[dict[str, list[tuple[Any, int]]]] = [
+    {"q": [((7, 7, "x"), 1)]},  # a row leaves
+    {"q": [((7, 7, "x"), -1)]},
+    {"q": [((8, None, "x"), 1)]},
+    {"q": [((None, -1, "x"), 1)]},  # equals nothing
+    {"r": [((9, 9, 0, "x", None, None), 1)]},
+    {"r": [((None, 9, 0, "x", None, None), 1)]},
+    {"r": [((None, None, 0, "x", None, None), 1)]},
+]
+
+
+@pytest.mark.parametrize("size", [200, 1_000])
+def test_a_batch_reads_what_has_its_key(size: int, tmp_path: Path) -> None:
+    """However many rows there are on both sides."""
+    with deep_recursion():
+        program = program_of_script(converted(NOT_IN).script)
+        kernel = KernelRun(program, tmp_path, 2, compile_program(program))
+        left = [((n, n, 0, "x", None, None), 1) for n in range(size)]
+        right = [((n, n + 1, "x"), 1) for n in range(size)]
+        kernel.step({"r": left, "q": right})
+        sent = 0
+        for batch in CHANGES:
+            (change,) = kernel.step(batch)
+            sent += len(list(change))
+            assert sum(kernel.worked.read) <= 30, batch
+    assert sent >= 4
