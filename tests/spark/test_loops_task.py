@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,11 @@ from incmrql import Session
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Repeat, Scan
 from incmrql.algebra.translate.queries import translate
+from incmrql.engine.compile import program
 from incmrql.errors import DataError, SourceText
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.loops import parts as loop_parts
 from incmrql.spark.loops import placement, steps
 from incmrql.spark.loops.parts import split_loop
 from incmrql.syntax.parser.scripts import parse_script
@@ -261,6 +263,68 @@ def test_functions_of_python_and_arguments(
                 session.query(step.format("refuses", 4)).collect()
         assert raised.value.code == "R204"
         assert taken[0] == way
+
+
+def adding(by: int) -> Callable[[int], int]:
+    def moved(n: int) -> int:
+        return n + by
+
+    return moved
+
+
+def compilations(patch: pytest.MonkeyPatch) -> list[int | None]:
+    """The limits of the loops that are compiled from now on."""
+    limits: list[int | None] = []
+    compile_loop = program.compile_single_task_loop
+
+    def counted(*given: Any) -> Any:
+        limits.append(given[-1])
+        return compile_loop(*given)
+
+    patch.setattr(loop_parts, "compile_single_task_loop", counted)
+    return limits
+
+
+def test_a_query_that_runs_again_does_not_compile_its_loop_again(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, path = Session(spark), tmp_path / "numbers.csv"
+    limits = compilations(monkeypatch)
+    query = (
+        f'N = source(line, "{path}", ",", type((int, int))); '
+        "repeat x = (select a from (a, b) in N) "
+        "step select distinct a + toInt(args[0]) from a in x limit toInt(args[1]);"
+    )
+    for rows, arguments, expected in (
+        ("1,0\n2,0\n", ["1", "3"], [4, 5]),
+        ("7,0\n", ["1", "3"], [10]),
+        ("7,0\n", ["2", "3"], [13]),
+        ("7,0\n", ["2", "4"], [15]),
+    ):
+        path.write_text(rows)
+        assert session.run(query, arguments)[-1].value == Bag(expected)
+    assert limits == [3, 3, 4]
+
+
+def test_what_a_loop_is_compiled_with_is_not_kept_when_it_changes(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stored value that grows, and a function that is written again."""
+    session, path = Session(spark), tmp_path / "numbers.csv"
+    session.register("N", [1, 2], "long")
+    limits = compilations(monkeypatch)
+    stored = (
+        f'M = source(line, "{path}", ",", type((int, int))); store k := count(M); '
+        "repeat x = (select n from n in N) step select n + k from n in x limit 2;"
+    )
+    for k, expected in ((1, [3, 4]), (10, [21, 22])):
+        path.write_text("0,0\n" * k)
+        assert session.run(stored)[-1].value == Bag(expected)
+    loop = "repeat x = (select n from n in N) step select moved(n) from n in x limit 2;"
+    for by, expected in ((1, [3, 4]), (10, [21, 22])):
+        session.function(adding(by))
+        assert session.run(loop)[-1].value == Bag(expected)
+    assert limits == [2] * 4
 
 
 def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,9 +96,16 @@ def load_program(sent: SentProgram) -> CompiledProgram:
         _LOADED[sent.digest] = compiled
         while len(_LOADED) > _MOST_LOADED:
             del _LOADED[next(iter(_LOADED))]
-        # After every task PySpark runs a full garbage collection over all loaded modules and
-        # programs, which takes longer than a small batch.  Freezing exempts what is loaded now.
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+        freeze_loaded()
     return _LOADED[sent.digest]
+
+
+def freeze_loaded() -> None:
+    """Exempt what a worker has loaded so far from garbage collection.
+
+    After every task PySpark runs a full collection over all loaded modules and programs, which
+    takes longer than a small batch.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

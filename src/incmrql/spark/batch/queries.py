@@ -30,6 +30,7 @@ from incmrql.reference.sources import null_path_error
 from incmrql.spark.batch.functions import PythonContext, TraceParam, pack_script, register
 from incmrql.spark.clusters import translate_errors
 from incmrql.spark.internals import sql_over
+from incmrql.spark.loops.parts import LoopCache
 from incmrql.spark.loops.placement import end_of_loop
 from incmrql.spark.loops.steps import Runner, Views
 from incmrql.spark.session import broadcast_limit, create_functions
@@ -69,6 +70,7 @@ class QueryCache:
 
     items: Sequence[CompiledItem] = ()
     """The items of the script, whose normal forms are cached."""
+    loops: LoopCache = field(default_factory=LoopCache)
     _queries: dict[int, Query] = field(default_factory=dict)
     """Normal forms of items, by the identity of their expressions."""
     _texts: dict[_Key, tuple[Query, Statement, _Sizes]] = field(default_factory=dict)
@@ -203,6 +205,7 @@ class QueryRun:
             lambda limit: evaluate(limit, self.env),
             context.world.max_steps,
             self.env,
+            context.cache.loops,
         )
 
     def collect(self, term: Term) -> list[Value]:

@@ -7,7 +7,8 @@ joins, order, inner loops) is left to the task.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import (
@@ -25,6 +26,11 @@ from incmrql.algebra.term import (
     element,
 )
 from incmrql.algebra.walk import children, fingerprint, map_children, terms, variables_of
+from incmrql.engine.columns.layouts import Layout
+from incmrql.engine.compile.program import compile_single_task_loop
+from incmrql.engine.loops.operator import LoopOp
+from incmrql.lower.context import Context
+from incmrql.plan.nodes import Repeated
 from incmrql.plan.planner import reachable
 from incmrql.spark.loops.steps import has_free, with_fused_maps
 from incmrql.types import typed
@@ -87,6 +93,52 @@ def split_loop(loop: Repeat, shared: Mapping[int, Term], script: typed.Script) -
     loop_over_inputs = map_children(replace_inputs, inlined)
     assert isinstance(loop_over_inputs, Repeat)
     return SplitLoop(loop_over_inputs, tuple(inputs.values()))
+
+
+MOST_LOOPS: Final = 32
+"""Loops that a cache holds: more than a script has, unless its texts are not cached either."""
+
+
+@dataclass(slots=True)
+class LoopCache:
+    """Loops of one script, split and compiled for a task, which takes half of the driver's time.
+
+    Keys are identities of loops.  The cache refers to them, so that no identity is reused.  What
+    was compiled with stored values is not cached, as these change.
+    """
+
+    _splits: dict[int, tuple[Repeat, SplitLoop | None]] = field(default_factory=dict)
+    _compiled: dict[tuple[int, tuple[Layout, ...], int | None], LoopOp] = field(
+        default_factory=dict
+    )
+
+    def split(self, loop: Repeat, shared: Mapping[int, Term], ctx: Context) -> SplitLoop | None:
+        """A loop and its inputs, or None, as `split_loop` says."""
+        if id(loop) not in self._splits:
+            if len(self._splits) >= MOST_LOOPS:
+                self._splits.clear()
+                self._compiled.clear()
+            self._splits[id(loop)] = loop, split_loop(loop, shared, ctx.script)
+        return self._splits[id(loop)][1]
+
+    def compile(
+        self, loop: Repeat, layouts: tuple[Layout, ...], ctx: Context, limit: int | None
+    ) -> LoopOp:
+        """A loop over inputs in these layouts, which was split before."""
+        key = id(loop), layouts, limit
+        compiled = self._compiled.get(key)
+        if compiled is not None and not ctx.stored:
+            return compiled
+        parts = self._splits[id(loop)][1]
+        assert parts is not None
+        variables = tuple(variable for variable, _ in parts.inputs)
+        node = Repeated(tuple(range(len(layouts))), variables, parts.loop)
+        compiled = compile_single_task_loop(
+            node, layouts, ctx.script, ctx.arguments, tuple(ctx.stored.items()), limit
+        )
+        if not ctx.stored:
+            self._compiled[key] = compiled
+        return compiled
 
 
 def _shared_sources(loop: Repeat, inner: frozenset[typed.Variable]) -> frozenset[str]:

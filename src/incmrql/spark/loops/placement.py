@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any as Arrow
 from typing import Final, TypeAlias
@@ -42,7 +42,6 @@ from incmrql.engine.columns.layouts import (
     values_of,
 )
 from incmrql.engine.columns.rows import Rows
-from incmrql.engine.compile.program import compile_single_task_loop
 from incmrql.engine.context import BatchContext, sorted_rows_of
 from incmrql.engine.loops.offload import (
     ChangeFiles,
@@ -65,13 +64,12 @@ from incmrql.lower.context import Context
 from incmrql.lower.relations.statements import statement
 from incmrql.lower.shapes import Cell, Parts, Shape, split
 from incmrql.lower.tree import Dialect
-from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import World
 from incmrql.spark.batch.functions import DEEPEST, encode_errors
 from incmrql.spark.clusters import EncodedDataError
 from incmrql.spark.internals import blocks_size, estimated_size, free_blocks
-from incmrql.spark.loops.parts import SplitLoop, split_loop
+from incmrql.spark.loops.parts import SplitLoop
 from incmrql.spark.loops.steps import (
     CachedRows,
     Runner,
@@ -80,7 +78,13 @@ from incmrql.spark.loops.steps import (
     run_loop,
     temporary_view,
 )
-from incmrql.spark.packing import PickledObject, SentProgram, load_program, pack
+from incmrql.spark.packing import (
+    PickledObject,
+    SentProgram,
+    freeze_loaded,
+    load_program,
+    pack,
+)
 from incmrql.spark.probe import require_checkpoint
 from incmrql.spark.session import private
 from incmrql.spark.values import BATCH, value_type
@@ -159,7 +163,7 @@ def end_of_loop(loop: Repeat, runner: Runner, views: Views) -> CachedRows:
 def _run_in_task(loop: Repeat, runner: Runner, views: Views) -> CachedRows | None:
     """The same in one task; None if the loop is too large or would behave differently there."""
     ctx = runner.context()
-    parts = split_loop(loop, runner.shared, ctx.script)
+    parts = runner.loops.split(loop, runner.shared, ctx)
     if parts is None:
         return None
     known_size = _known_size(parts, runner, views)
@@ -174,15 +178,8 @@ def _run_in_task(loop: Repeat, runner: Runner, views: Views) -> CachedRows | Non
     if size > MOST_BYTES:
         return None
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
-    variables = tuple(variable for variable, _ in parts.inputs)
-    compiled = compile_single_task_loop(
-        Repeated(tuple(range(len(inputs))), variables, parts.loop),
-        [_layout(input_.row) for input_ in inputs],
-        ctx.script,
-        ctx.arguments,
-        tuple(ctx.stored.items()),
-        limit,
-    )
+    layouts = tuple(_layout(input_.row) for input_ in inputs)
+    compiled = runner.loops.compile(loop, layouts, ctx, limit)
     cost = _row_cost(compiled, CROSSED)
     if size > MOST_BYTES // cost:
         return None
@@ -292,6 +289,7 @@ def _run_loop_in_task(
     """The final rows of a loop, given the rows of its inputs; nothing if there are too many."""
     work = sent.load()
     assert isinstance(work, _TaskLoop)
+    _freeze_once()
     inputs = _receive_inputs(work, batches)
     if inputs is None:
         gave_up.add(1)
@@ -310,6 +308,12 @@ def _run_loop_in_task(
         gave_up.add(1)
         return
     yield from spark_batches(rows, work.loop.layout)
+
+
+@cache
+def _freeze_once() -> None:
+    """Spare later tasks of this worker a collection over the modules that a loop imports."""
+    freeze_loaded()
 
 
 def _receive_inputs(work: _TaskLoop, batches: Iterable[Arrow]) -> list[Rows] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -56,6 +56,9 @@ from incmrql.types.walk import free_variables, nodes, substitute
 from incmrql.types.walk import map_children as map_typed
 from incmrql.values import Bag, Value
 
+if TYPE_CHECKING:
+    from incmrql.spark.loops.parts import LoopCache
+
 Views = dict[int, Relation]
 
 
@@ -70,6 +73,7 @@ class Runner:
     limit: Callable[[typed.Expr], int | None]
     max_steps: int
     empty: Environment
+    loops: LoopCache
     last: int = 0
     steps: int = 0
     """The number of steps of the loop that ended last."""
