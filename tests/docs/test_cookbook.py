@@ -133,10 +133,10 @@ def test_a_recipe_gives_what_it_shows(
 
 def check_frame(code: str, session: Session, tables: Sequence[str], answer: str) -> None:
     """The DataFrame of a recipe has the last answer, too, over the files that are there."""
-    from pyspark.sql import functions
+    from pyspark.sql import Window, functions
 
     spark = session.analysis_session({})
-    names = {"F": functions, **{table: spark.table(table) for table in tables}}
+    names = {"F": functions, "Window": Window, **{table: spark.table(table) for table in tables}}
     *statements, last = code.strip().splitlines()
     exec("\n".join(statements), names)
     frame = eval(last, names)
