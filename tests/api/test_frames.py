@@ -120,6 +120,18 @@ def test_the_frame_of_the_answer_has_the_schema_of_the_query(orders: Orders) -> 
         assert sorted(map(tuple, frame.collect())) == sorted(map(tuple, run.answer()))
 
 
+def test_values_that_are_never_null_are_read_back(orders: Orders) -> None:
+    """Spark casts nothing to an array without nulls, or to a struct with a field without them."""
+    query = orders.df.select(
+        F.array(F.lit(1), F.lit(2)).alias("xs"), F.struct(F.lit("x").alias("y"), "id").alias("s")
+    )
+    with incmrql.materialize(query, settle=0) as run:
+        run.step()
+        frame = run.answer_df()
+        assert frame.schema.simpleString() == query.schema.simpleString()
+        assert sorted(frame.collect()) == sorted(query.collect())
+
+
 def test_the_same_object_answers_at_once(session: incmrql.Session, orders: Orders) -> None:
     result = session.query(orders.by_city().orderBy(F.desc("city")))
     orders.remove("3,Oslo,20.00")

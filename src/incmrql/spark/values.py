@@ -100,10 +100,25 @@ def packed_rows(df: DataFrame) -> DataFrame:
 def with_schema(df: DataFrame, schema: spark_types.StructType) -> DataFrame:
     """Rows that are tuples as a frame with the columns of a schema, which are found by position."""
     columns = [
-        functions.col(ONE)[f"_{place}"].cast(column.dataType).alias(column.name)
+        functions.col(ONE)[f"_{place}"].cast(_with_nulls(column.dataType)).alias(column.name)
         for place, column in enumerate(schema.fields, 1)
     ]
     return df.select(*columns)
+
+
+def _with_nulls(data_type: spark_types.DataType) -> spark_types.DataType:
+    """A type whose parts may all be null: Spark casts no others to it."""
+    match data_type:
+        case spark_types.ArrayType():
+            return spark_types.ArrayType(_with_nulls(data_type.elementType))
+        case spark_types.MapType():
+            return spark_types.MapType(
+                _with_nulls(data_type.keyType), _with_nulls(data_type.valueType)
+            )
+        case spark_types.StructType():
+            return _struct([(part.name, _with_nulls(part.dataType)) for part in data_type.fields])
+        case _:
+            return data_type
 
 
 def is_packed(df: DataFrame, element: Type) -> bool:
