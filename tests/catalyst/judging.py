@@ -158,11 +158,12 @@ def random_tables(name: str, chance: Random, most: int = 8) -> Tables:
 # --- The reference evaluator and DuckDB ---
 
 
-def evaluated(script: typed.Script, data: Tables) -> Value:
-    """The answer of the only item of a script by the reference evaluator."""
+def evaluated(script: typed.Script, data: Tables, expr: typed.Expr | None = None) -> Value:
+    """The answer of the only item of a script, or an expression, by the reference evaluator."""
     bags = {name: Bag(rows) for name, rows in data.items()}
     with deep_recursion():
-        return evaluate(script.items[0].expr, Environment(new_world(script, registered=bags)))
+        env = Environment(new_world(script, registered=bags))
+        return evaluate(expr or script.items[0].expr, env)
 
 
 _DUCKDB: Final = {"string": "varchar", "tinyint": "tinyint", "binary": "blob"}

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -74,7 +74,7 @@ def answers() -> list[Answered]:
             entry["seed"],
             random_text(entry["seed"]),
             analyzed_from_json(json.dumps(entry["plan"])),
-            _decoded(plan_from_json(json.dumps(entry["rows"]))),
+            decoded(plan_from_json(json.dumps(entry["rows"]))),
             entry["error"],
         )
         for entry in entries
@@ -143,10 +143,10 @@ def ask_spark(spark: SparkSession, seeds: Sequence[int], directory: Path) -> lis
     lines = []
     for number in sorted({_data_set(seed) for seed in seeds}):
         session = user_session(spark)
-        for name, value in _FASTER.items():
+        for name, value in FASTER.items():
             session.conf.set(name, value)
         folder = directory / str(number)
-        _write_tables(session, rows_of(number), folder)
+        write_tables(session, rows_of(number), folder)
         for seed in seeds:
             if _data_set(seed) != number:
                 continue
@@ -155,18 +155,18 @@ def ask_spark(spark: SparkSession, seeds: Sequence[int], directory: Path) -> lis
             except QueryError:
                 continue
             try:
-                rows, error = _collected(plan.frame)
+                rows, error = collected(plan.frame)
             except Py4JError:  # an internal error of Spark, which is a bug of its own
                 continue
             without_text = portable(replace(plan.analyzed, text=""), folder)
-            lines.append((seed, without_text, plan_to_json(_encoded(rows)), error))
+            lines.append((seed, without_text, plan_to_json(encoded(rows)), error))
     return [
         f'{{"seed":{seed},"plan":{plan},"rows":{rows},"error":{json.dumps(error)}}}\n'
         for seed, plan, rows, error in sorted(lines)
     ]
 
 
-_FASTER: Final = {
+FASTER: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -175,7 +175,7 @@ _FASTER: Final = {
 """Tiny rows are answered faster without compiling every query."""
 
 
-def _write_tables(spark: SparkSession, data: Rows, directory: Path) -> None:
+def write_tables(spark: SparkSession, data: Rows, directory: Path) -> None:
     for name, columns in tables("random").items():
         path = str(directory / name)
         frame = spark.createDataFrame(list(data[name]), columns)
@@ -183,7 +183,7 @@ def _write_tables(spark: SparkSession, data: Rows, directory: Path) -> None:
         spark.read.schema(columns).parquet(path).createOrReplaceTempView(name)
 
 
-def _collected(frame: Any) -> tuple[list[Any], str]:
+def collected(frame: Any) -> tuple[list[Any], str]:
     """The rows of a frame in some order, or Spark's error."""
     from pyspark.errors import PySparkException
 
@@ -193,22 +193,23 @@ def _collected(frame: Any) -> tuple[list[Any], str]:
         return [], problem.getCondition() or type(problem).__name__
 
 
-def _encoded(value: Any) -> PlanValue:
+def encoded(value: Any) -> PlanValue:
     match value:
         case date():
             return PlanNode("date", {"text": value.isoformat()})
         case list() | tuple():
-            return tuple(map(_encoded, value))
+            return tuple(map(encoded, value))
         case _:
             return value  # type: ignore[no-any-return]
 
 
-def _decoded(value: Any) -> Any:
+def decoded(value: Any) -> Any:
     match value:
         case PlanNode("date"):
-            return date.fromisoformat(value["text"])
+            text = value["text"]
+            return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
         case tuple():
-            return tuple(map(_decoded, value))
+            return tuple(map(decoded, value))
         case _:
             return value
 

@@ -6,7 +6,7 @@ sub-queries.  No text depends on an order that it does not state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -22,7 +22,7 @@ TABLES: Final[dict[str, Columns]] = {
     "v": (("id", "int"), ("xs", "array"), ("st.x", "int"), ("st.y", "string")),
 }  # fmt: skip
 _SCALARS: Final = ("int", "int", "bigint", "string", "decimal", "double", "date", "boolean")
-_LITERALS: Final[dict[str, Sequence[str]]] = {
+LITERALS: Final[dict[str, Sequence[str]]] = {
     "int": ("0", "1", "2", "3", "-1", "cast(null as int)"),
     "bigint": ("0L", "2L", "cast(null as bigint)"),
     "string": ("'x'", "'y'", "'xy'", "''", "cast(null as string)"),
@@ -31,8 +31,10 @@ _LITERALS: Final[dict[str, Sequence[str]]] = {
     "date": ("date '2024-01-01'", "date '2024-02-29'"),
     "boolean": ("true", "false", "cast(null as boolean)"),
     "array": ("array(1, 2)", "array(1, null)", "cast(array() as array<int>)"),
-}
-_COMPARISONS: Final = ("=", "=", "<>", "<", "<=", ">", ">=", "<=>")
+    "struct": ("named_struct('x', 1, 'y', 'x')", "named_struct('x', cast(null as int), 'y', 'y')",
+               "cast(null as struct<x:int,y:string>)"),
+}  # fmt: skip
+COMPARISONS: Final = ("=", "=", "<>", "<", "<=", ">", ">=", "<=>")
 _NUMERIC: Final = ("int", "bigint", "decimal", "double")
 
 
@@ -45,6 +47,7 @@ class Texts:
     names: int = 0
     outer: list[Column] = field(default_factory=list)
     deepest: int = 3
+    tables: Mapping[str, Columns] = field(default_factory=lambda: TABLES)
 
     def query(self, depth: int = 0, kinds: Sequence[str] = ()) -> tuple[str, Columns]:
         """A query and its columns; of these kinds, if kinds are given."""
@@ -62,7 +65,7 @@ class Texts:
     # --- queries ---
 
     def _set_operation(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
-        kinds = kinds or self._kinds()
+        kinds = kinds or self.kinds()
         left, columns = self.query(depth + 1, kinds)
         right, _ = self.query(depth + 1, kinds)
         word = self.chance.choice(
@@ -72,7 +75,7 @@ class Texts:
 
     def _limited(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         inner, columns = self.query(depth + 1, kinds)
-        alias = self._name("q")
+        alias = self.name("q")
         keys = ", ".join(
             name + self.chance.choice(("", " desc", " nulls last", " desc nulls first"))
             for name, _ in self.chance.sample(columns, len(columns))
@@ -83,55 +86,55 @@ class Texts:
         return f"select * from ({inner}) {alias} order by {keys} {end}", columns
 
     def _with(self, kinds: Sequence[str]) -> tuple[str, Columns]:
-        name = self._name("w")
+        name = self.name("w")
         inner, columns = self.query(2)
-        one, other = self._name("t"), self._name("t")
+        one, other = self.name("t"), self.name("t")
         word = self.chance.choice(("join", "left join", "full join"))
-        scope = _qualified(one, columns) + _qualified(other, columns)
-        condition = self._condition(scope, 2)
-        items, made = self._items(scope, kinds or self._kinds(), 2)
+        scope = qualified(one, columns) + qualified(other, columns)
+        condition = self.condition(scope, 2)
+        items, made = self.items(scope, kinds or self.kinds(), 2)
         text = f"select {items} from {name} {one} {word} {name} {other} on {condition}"
         return f"with {name} as ({inner}) {text}", made
 
     def _select(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         if self.is_hard and self.chance.random() < 0.15:
             return self._using(kinds, depth)
-        source, scope = self._source(depth)
-        items, columns = self._items(scope, kinds or self._kinds(), depth)
+        source, scope = self.source(depth)
+        items, columns = self.items(scope, kinds or self.kinds(), depth)
         word = "distinct " if self.chance.random() < 0.2 else ""
         return f"select {word}{items} from {source}{self._where(scope, depth)}", columns
 
     def _using(self, kinds: Sequence[str], depth: int) -> tuple[str, Columns]:
         """Joins by columns of the same name, which then is one column."""
         word = self.chance.choice(("", "left ", "right ", "full "))
-        one, other = self._name("t"), self._name("t")
+        one, other = self.name("t"), self.name("t")
         keys = self.chance.choice((("a",), ("a", "c"), ("b", "d")))
-        kind_of = dict(TABLES["r"])
-        left, right = _qualified(one, TABLES["r"]), _qualified(other, TABLES["s"])
+        kind_of = dict(self.tables["r"])
+        left, right = qualified(one, self.tables["r"]), qualified(other, self.tables["s"])
         scope = tuple((key, kind_of[key]) for key in keys) + tuple(
             column for column in left + right if column[0].rpartition(".")[2] not in keys
         )
-        items, columns = self._items(scope, kinds or self._kinds(), depth + 1)
+        items, columns = self.items(scope, kinds or self.kinds(), depth + 1)
         where = self._where(scope, self.deepest)
         text = f"select {items} from r {one} {word}join s {other} using ({', '.join(keys)}){where}"
         return text, columns
 
     def _grouped(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
-        source, scope = self._source(depth)
+        source, scope = self.source(depth)
         where = self._where(scope, depth)
-        keys = [self._expression(scope, self.chance.choice(_SCALARS), depth + 1)
+        keys = [self.expression(scope, self.chance.choice(_SCALARS), depth + 1)
                 for _ in range(self.chance.randint(0, 2))]  # fmt: skip
         keys = [key for key in dict.fromkeys(keys) if "select" not in key]
         key_kinds = [(key, self._kind_of(key, scope)) for key in keys]
-        wanted = list(kinds) or self._kinds()
+        wanted = list(kinds) or self.kinds()
         items, columns = [], []
         for kind in wanted:
             of_kind = [key for key, key_kind in key_kinds if key_kind == kind]
-            name = self._name("x")
+            name = self.name("x")
             if of_kind and self.chance.random() < 0.5:
                 items.append(f"{self.chance.choice(of_kind)} as {name}")
             else:
-                items.append(f"{self._aggregate(scope, kind, depth)} as {name}")
+                items.append(f"{self.aggregate(scope, kind, depth)} as {name}")
             columns.append((name, kind))
         group = ""
         if keys:
@@ -141,7 +144,7 @@ class Texts:
             group = f" group by {self.chance.choice(forms)}"
         having = ""
         if keys and self.chance.random() < 0.25:
-            having = f" having {self._aggregate(scope, 'bigint', depth)} >= 1"
+            having = f" having {self.aggregate(scope, 'bigint', depth)} >= 1"
         text = f"select {', '.join(items)} from {source}{where}{group}{having}"
         return text, tuple(columns)
 
@@ -149,12 +152,12 @@ class Texts:
         """The kind of a key that is a column; keys that are not are only grouped by."""
         return next((kind for name, kind in scope if name == key), "")
 
-    def _kinds(self) -> list[str]:
+    def kinds(self) -> list[str]:
         return [self.chance.choice(_SCALARS) for _ in range(self.chance.randint(1, 3))]
 
     # --- sources ---
 
-    def _source(self, depth: int) -> tuple[str, Columns]:
+    def source(self, depth: int) -> tuple[str, Columns]:
         text, scope = self._relation(depth)
         for _ in range(self.chance.choice((0, 0, 1, 1, 2)) if depth < 2 else 0):
             other, columns = self._relation(depth + 1)
@@ -163,77 +166,77 @@ class Texts:
                  "left semi join", "left anti join")
             )  # fmt: skip
             both = scope + columns
-            condition = "" if word == "cross join" else f" on {self._join_on(scope, columns)}"
+            condition = "" if word == "cross join" else f" on {self.join_on(scope, columns)}"
             text = f"{text} {word} {other}{condition}"
             scope = scope if word in ("left semi join", "left anti join") else both
         if any(kind == "array" for _, kind in scope) and self.chance.random() < 0.4:
             xs = self.chance.choice([name for name, kind in scope if kind == "array"])
-            view, element = self._name("z"), self._name("x")
+            view, element = self.name("z"), self.name("x")
             word = self.chance.choice(("", "outer "))
             text = f"{text} lateral view {word}explode({xs}) {view} as {element}"
             scope = (*scope, (f"{view}.{element}", "int"))
         return text, scope
 
     def _relation(self, depth: int) -> tuple[str, Columns]:
-        alias = self._name("t")
+        alias = self.name("t")
         if depth < self.deepest - 1 and self.chance.random() < 0.3:
             outer, self.outer = self.outer, []
             inner, columns = self.query(depth + 1)
             self.outer = outer
-            return f"({inner}) {alias}", _qualified(alias, columns)
+            return f"({inner}) {alias}", qualified(alias, columns)
         if self.chance.random() < 0.05:
             rows = "(1, 'x'), (2, null), (null, 'y')"
             columns = ((f"{alias}.i", "int"), (f"{alias}.j", "string"))
             return f"(values {rows}) {alias} (i, j)", columns
         table = self.chance.choice(("r", "r", "s", "s", "v"))
-        return f"{table} {alias}", _qualified(alias, TABLES[table])
+        return f"{table} {alias}", qualified(alias, self.tables[table])
 
-    def _join_on(self, left: Columns, right: Columns) -> str:
+    def join_on(self, left: Columns, right: Columns) -> str:
         pairs = [(one, other) for one, kind in left for other, k in right if k == kind != "array"]
         parts = []
         if pairs and self.chance.random() < 0.8:
             one, other = self.chance.choice(pairs)
             parts.append(f"{one} {self.chance.choice(('=', '=', '=', '<=>', '<'))} {other}")
         if not parts or self.chance.random() < 0.3:
-            parts.append(self._condition(left + right, self.deepest))
+            parts.append(self.condition(left + right, self.deepest))
         return " and ".join(parts)
 
     def _where(self, scope: Columns, depth: int) -> str:
-        return f" where {self._condition(scope, depth)}" if self.chance.random() < 0.6 else ""
+        return f" where {self.condition(scope, depth)}" if self.chance.random() < 0.6 else ""
 
     # --- conditions ---
 
-    def _condition(self, scope: Columns, depth: int) -> str:
+    def condition(self, scope: Columns, depth: int) -> str:
         roll = self.chance.random()
         if roll < 0.12:
-            return f"({self._condition(scope, depth)} or {self._condition(scope, depth)})"
+            return f"({self.condition(scope, depth)} or {self.condition(scope, depth)})"
         if roll < 0.22:
-            return f"({self._condition(scope, depth)} and {self._condition(scope, depth)})"
+            return f"({self.condition(scope, depth)} and {self.condition(scope, depth)})"
         if roll < 0.3:
-            return f"not ({self._condition(scope, depth)})"
+            return f"not ({self.condition(scope, depth)})"
         if roll < 0.55 and depth < self.deepest - 1:
             return self._subquery_condition(scope)
         return self._predicate(scope, depth)
 
     def _predicate(self, scope: Columns, depth: int) -> str:
         kind = self.chance.choice(_SCALARS)
-        value = self._expression(scope, kind, depth + 1)
+        value = self.expression(scope, kind, depth + 1)
         match self.chance.randrange(6):
             case 0:
                 return f"{value} is {self.chance.choice(('', 'not '))}null"
             case 1:
-                options = ", ".join(self.chance.choice(_LITERALS[kind]) for _ in range(3))
+                options = ", ".join(self.chance.choice(LITERALS[kind]) for _ in range(3))
                 return f"{value} {self.chance.choice(('', 'not '))}in ({options})"
             case 2 if kind in _NUMERIC:
-                low = self._expression(scope, kind, depth + 2)
-                return f"{value} between {low} and {self._expression(scope, kind, depth + 2)}"
+                low = self.expression(scope, kind, depth + 2)
+                return f"{value} between {low} and {self.expression(scope, kind, depth + 2)}"
             case 3 if kind == "string":
                 pattern = self.chance.choice(("x%", "%y", "_", ""))
                 return f"{value} like '{pattern}'"
             case 4 if kind == "boolean":
                 return value
-        other = self._expression(scope, kind, depth + 1)
-        return f"{value} {self.chance.choice(_COMPARISONS)} {other}"
+        other = self.expression(scope, kind, depth + 1)
+        return f"{value} {self.chance.choice(COMPARISONS)} {other}"
 
     def _subquery_condition(self, scope: Columns) -> str:
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
@@ -242,23 +245,23 @@ class Texts:
             text = f"{word}exists ({self._correlated()})"
         else:
             value, kind = self.chance.choice(self.outer)
-            alias = self._name("t")
+            alias = self.name("t")
             table = self.chance.choice(("r", "s"))
-            columns = _qualified(alias, TABLES[table])
-            item = self._expression(columns, kind, self.deepest)
+            columns = qualified(alias, self.tables[table])
+            item = self.expression(columns, kind, self.deepest)
             where = self._correlation(columns) if self.chance.random() < 0.6 else ""
             if self.is_hard and self.chance.random() < 0.3:
-                item = self._aggregate(columns, kind, self.deepest)
-                where += f" group by {self._expression(columns, 'int', self.deepest + 1)}"
+                item = self.aggregate(columns, kind, self.deepest)
+                where += f" group by {self.expression(columns, 'int', self.deepest + 1)}"
             text = f"{value} {word}in (select {item} from {table} {alias}{where})"
         self.outer = outer
         return text
 
     def _correlated(self) -> str:
         """A query over a table, related to the columns around it."""
-        alias = self._name("t")
+        alias = self.name("t")
         table = self.chance.choice(("r", "s", "v"))
-        columns = _qualified(alias, TABLES[table])
+        columns = qualified(alias, self.tables[table])
         return f"select 1 from {table} {alias}{self._correlation(columns)}"
 
     def _correlation(self, columns: Columns) -> str:
@@ -273,55 +276,57 @@ class Texts:
 
     # --- expressions ---
 
-    def _items(self, scope: Columns, kinds: Sequence[str], depth: int) -> tuple[str, Columns]:
-        columns = tuple((self._name("x"), kind) for kind in kinds)
-        items = [f"{self._expression(scope, kind, depth)} as {name}" for name, kind in columns]
+    def items(self, scope: Columns, kinds: Sequence[str], depth: int) -> tuple[str, Columns]:
+        columns = tuple((self.name("x"), kind) for kind in kinds)
+        items = [f"{self.expression(scope, kind, depth)} as {name}" for name, kind in columns]
         return ", ".join(items), columns
 
-    def _expression(self, scope: Columns, kind: str, depth: int) -> str:
+    def expression(self, scope: Columns, kind: str, depth: int) -> str:
         """An expression of a kind that cannot fail."""
         known = [name for name, other in scope if other == kind]
         roll = self.chance.random()
         if known and (roll < 0.55 or depth > self.deepest):
             return self.chance.choice(known)
         if depth > self.deepest or roll < 0.65:
-            return self.chance.choice(_LITERALS[kind])
+            return self.chance.choice(LITERALS[kind])
         if roll < 0.72:
             condition = self._predicate(scope, depth + 1)
-            one, other = (self._expression(scope, kind, depth + 1) for _ in range(2))
+            one, other = (self.expression(scope, kind, depth + 1) for _ in range(2))
             return f"case when {condition} then {one} else {other} end"
         if roll < 0.78:
-            one, other = (self._expression(scope, kind, depth + 1) for _ in range(2))
+            one, other = (self.expression(scope, kind, depth + 1) for _ in range(2))
             return f"{self.chance.choice(('coalesce', 'nullif', 'nvl'))}({one}, {other})"
         if roll < 0.84 and depth < self.deepest - 1:
             return self._scalar(scope, kind)
 
         def part(of: str) -> str:
-            return self._expression(scope, of, depth + 1)
+            return self.expression(scope, of, depth + 1)
 
+        return self.chance.choice(self._forms(kind))(part)
+
+    def _forms(self, kind: str) -> Sequence[Callable[[Part], str]]:
+        """Ways to write an expression of a kind by others."""
         forms = _HARD_FORMS if self.is_hard and self.chance.random() < 0.6 else _FORMS
-        return self.chance.choice(forms[kind])(part)
+        return forms[kind]
 
     def _scalar(self, scope: Columns, kind: str) -> str:
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
-        alias = self._name("t")
+        alias = self.name("t")
         table = self.chance.choice(("r", "s"))
-        columns = _qualified(alias, TABLES[table])
+        columns = qualified(alias, self.tables[table])
         pairs = [(one, o) for one, k in columns for o, other in self.outer if other == k]
         where = ""
         if pairs and self.chance.random() < 0.7:
             where = " where {} = {}".format(*self.chance.choice(pairs))
         self.outer = outer
-        return (
-            f"(select {self._aggregate(columns, kind, self.deepest)} from {table} {alias}{where})"
-        )
+        return f"(select {self.aggregate(columns, kind, self.deepest)} from {table} {alias}{where})"
 
-    def _aggregate(self, scope: Columns, kind: str, depth: int) -> str:
+    def aggregate(self, scope: Columns, kind: str, depth: int) -> str:
         """An aggregate of a kind."""
 
         def part(of: str) -> str:
-            text = self._expression(scope, of, depth + 2)
-            return text if "select" not in text else self.chance.choice(_LITERALS[of])
+            text = self.expression(scope, of, depth + 2)
+            return text if "select" not in text else self.chance.choice(LITERALS[of])
 
         aggregates = _AGGREGATES
         if self.is_hard and kind in _HARD_AGGREGATES and self.chance.random() < 0.5:
@@ -332,7 +337,7 @@ class Texts:
             return f"{text} filter (where {condition})"
         return text
 
-    def _name(self, letter: str) -> str:
+    def name(self, letter: str) -> str:
         self.names += 1
         return f"{letter}{self.names}"
 
@@ -548,7 +553,7 @@ _HARD_AGGREGATES: Final[Forms] = {
 }
 
 
-def _qualified(alias: str, columns: Columns) -> Columns:
+def qualified(alias: str, columns: Columns) -> Columns:
     return tuple((f"{alias}.{name}", kind) for name, kind in columns)
 
 

@@ -40,6 +40,11 @@ def _compared(op: typed.CompareOp) -> Rule:
     return rule(convert, "left", "right")
 
 
+def _equal(node: PlanNode, scope: Scope) -> typed.Expr:
+    condition = _membership(node)
+    return _compared("=").convert(node, scope) if condition is None else scope.expression(condition)
+
+
 def _same(node: PlanNode, scope: Scope) -> typed.Expr:
     """`<=>`: identity of tuples tells null from other values, and is never null."""
     left, right = scope.expressions((node["left"], node["right"]))
@@ -56,7 +61,44 @@ def _logic(op: str) -> Rule:
 
 
 def _not(node: PlanNode, scope: Scope) -> typed.Expr:
-    return typed.Not(scope.expression(node["child"]), type=BOOL)
+    """The opposite; as in Spark, NOT is moved inwards to each `IN (query)`, which is never null."""
+    child: PlanNode = node["child"]
+    if child.name == "InSubquery":
+        return scope.subquery(node)
+    if not _has_membership(child):
+        return typed.Not(scope.expression(child), type=BOOL)
+    if child.name == "Not":
+        return scope.expression(child["child"])
+    if child.name == "EqualTo":
+        return scope.expression(PlanNode("Not", {"child": _membership(child)}, node.place))
+    left, right = (
+        scope.expression(PlanNode("Not", {"child": child[side]}, node.place))
+        for side in ("left", "right")
+    )
+    return typed.Logic("or" if child.name == "And" else "and", left, right, type=BOOL)
+
+
+def _has_membership(node: PlanNode) -> bool:
+    """Whether a condition has an `IN (query)` below nothing but AND, OR and NOT."""
+    match node.name:
+        case "And" | "Or":
+            return _has_membership(node["left"]) or _has_membership(node["right"])
+        case "Not":
+            return _has_membership(node["child"])
+        case "EqualTo":
+            return _membership(node) is not None
+        case name:
+            return name == "InSubquery"
+
+
+def _membership(node: PlanNode) -> PlanNode | None:
+    """The condition, or its opposite, that an equality with TRUE or FALSE says; if it has `IN`."""
+    for constant, condition in ((node["left"], node["right"]), (node["right"], node["left"])):
+        is_constant = constant.name == "Literal" and isinstance(constant["value"], bool)
+        if is_constant and _has_membership(condition):
+            opposite = PlanNode("Not", {"child": condition}, node.place)
+            return condition if constant["value"] else opposite
+    return None
 
 
 def _missing(node: PlanNode, scope: Scope) -> typed.Expr:
@@ -147,7 +189,7 @@ def _is_value(value: typed.Expr) -> typed.Expr:
 
 
 CONDITIONS: Final[Rules] = {
-    "EqualTo": _compared("="),
+    "EqualTo": rule(_equal, "left", "right"),
     "LessThan": _compared("<"),
     "LessThanOrEqual": _compared("<="),
     "GreaterThan": _compared(">"),

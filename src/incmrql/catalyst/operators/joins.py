@@ -9,14 +9,14 @@ partner is a count.  A condition on A alone decides about partners, but is not a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
-from typing import Literal
+from typing import Final, Literal
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.catalyst.classes import check_node
-from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.nodes import PlanNode, nodes_of
 from incmrql.catalyst.operators.sharing import reusable
 from incmrql.catalyst.operators.subqueries import FALSE, TRUE, conditions, exists
 from incmrql.catalyst.operators.table import SUBQUERIES
@@ -32,6 +32,7 @@ def join(node: PlanNode, scope: Scope) -> Relation:
     """`Join`: of any type and on any condition."""
     left, right = scope.plan(node["left"]), scope.plan(node["right"])
     kind = _kind(node)
+    _refuse_open_memberships(node, kind, {"left": left.ids, "right": right.ids})
     if kind in ("Inner", "Cross"):
         return _Join(node, scope, lambda _: right).inner(left)
     if kind == "LeftSemi":
@@ -48,6 +49,56 @@ def join(node: PlanNode, scope: Scope) -> Relation:
         case _:
             both = joined.inner(left)
             return joined.union([both, *joined.padded(left), *joined.padding(left, right)])
+
+
+_FILTERED: Final[dict[str, Sequence[str]]] = {
+    "Inner": ("left", "right"),
+    "Cross": ("left", "right"),
+    "LeftSemi": ("left", "right"),
+    "LeftOuter": ("right",),
+    "LeftAnti": ("right",),
+    "RightOuter": ("left",),
+    "FullOuter": (),
+}
+"""The sides that Spark filters by a condition on one side alone, before it joins."""
+
+
+def _refuse_open_memberships(node: PlanNode, kind: str, ids: Mapping[str, Collection[int]]) -> None:
+    """Refuse `NOT IN (query)` where Spark evaluates it as part of a join: it then forgets nulls.
+
+    As a filter of one side it minds them, so that the answer depends on what Spark optimises.
+    """
+    condition: PlanNode | None = node["condition"]
+    for conjunct in _conjuncts(condition):
+        if not _negates_membership(conjunct):
+            continue
+        used = {part["exprId"] for part in nodes_of(conjunct) if part.name == "AttributeReference"}
+        sides = [side for side, own in ids.items() if used.intersection(own)]
+        if len(sides) != 1 or sides[0] not in _FILTERED[kind]:
+            raise Refused(
+                "C103",
+                "NOT IN (query) in the condition of a join means one thing or another,"
+                " as Spark optimises it",
+                "Write NOT EXISTS, or filter the rows of one side before the join.",
+                conjunct,
+            )
+
+
+def _conjuncts(condition: PlanNode | None) -> list[PlanNode]:
+    if condition is None:
+        return []
+    if condition.name == "And":
+        return [*_conjuncts(condition["left"]), *_conjuncts(condition["right"])]
+    return [condition]
+
+
+def _negates_membership(node: PlanNode) -> bool:
+    """Whether a condition has `IN (query)` below NOT, or compared with TRUE or FALSE."""
+    return any(
+        part.name in ("Not", "EqualTo")
+        and any(inner.name == "InSubquery" for inner in nodes_of(part))
+        for part in nodes_of(node)
+    )
 
 
 def lateral_join(node: PlanNode, scope: Scope) -> Relation:

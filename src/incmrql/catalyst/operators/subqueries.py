@@ -2,8 +2,12 @@
 
     (S)                 the one value of S; null if there is none; several are an error
     exists (S)          whether S has a row
-    x in (S)            true if a row equals x; else null if S has rows and x is null, or S has a
-                        null; else false
+    x in (S)            true if a row equals x, else false
+    x not in (S)        true if no row equals x, and none might: S is empty, or neither x is null
+                        nor a row of S; else false
+
+SQL has null where these are false because of a null.  A filter does not tell the two apart, and as
+values Spark computes what stands here: it makes a join of each, after it has moved NOT inwards.
 
 A sub-query over no more than its aggregates is the expression of these: `count` of nothing is 0.
 """
@@ -36,28 +40,27 @@ TRUE, FALSE = (typed.Const(value, type=BOOL) for value in (True, False))
 
 
 def subquery_value(node: PlanNode, scope: Scope) -> typed.Expr:
-    """The value of a sub-query expression."""
-    check_node(node, SUBQUERIES)
+    """The value of a sub-query expression, or of `NOT IN (query)`."""
+    if node.name != "Not":
+        check_node(node, SUBQUERIES)
     match node.name:
         case "ScalarSubquery":
             return _scalar(node, scope)
         case "Exists":
             return exists(scope.inside().plan(node["plan"]))
         case "InSubquery":
-            membership = _Membership(node, scope)
-            otherwise: typed.Expr = FALSE
-            for unknown in reversed(membership.unknown()):
-                otherwise = typed.If(unknown, null(BOOL), otherwise, type=BOOL)
-            return typed.If(membership.matched(), TRUE, otherwise, type=BOOL)
+            return _Membership(node, scope).matched()
+        case "Not":
+            check_node(node["child"], SUBQUERIES)
+            whole = build.conjunction(_Membership(node["child"], scope).negated())
+            assert whole is not None
+            return whole
         case _:
             raise Refused("C104", f"{node.name} stands where a value is expected", node=node)
 
 
 def conditions(node: PlanNode, scope: Scope) -> list[typed.Expr]:
-    """Conditions that are all true for the rows for which an expression is.
-
-    What is false and what is null is the same to a filter, so `IN` needs fewer questions.
-    """
+    """Conditions that are all true for the rows for which an expression is."""
     match node.name:
         case "And":
             return [*conditions(node["left"], scope), *conditions(node["right"], scope)]
@@ -66,8 +69,7 @@ def conditions(node: PlanNode, scope: Scope) -> list[typed.Expr]:
             return [_Membership(node, scope).matched()]
         case "Not" if node["child"].name == "InSubquery":
             check_node(node["child"], SUBQUERIES)
-            membership = _Membership(node["child"], scope)
-            return [_negated(each) for each in (membership.matched(), *membership.unknown())]
+            return _Membership(node["child"], scope).negated()
         case _:
             return conjuncts(scope.expression(node))
 
@@ -199,6 +201,10 @@ class _Membership:
         for value, column in zip(self.values, relation.values, strict=False):
             relation = relation.where(typed.Compare("=", value, column, type=BOOL))
         return exists(relation)
+
+    def negated(self) -> list[typed.Expr]:
+        """That no row equals the values, and that none might; none of the conditions is null."""
+        return [_negated(each) for each in (self.matched(), *self.unknown())]
 
     def unknown(self) -> list[typed.Expr]:
         """Whether a row may equal the values, as far as nulls let us know, if none equals them.

@@ -96,7 +96,10 @@ OPERATORS: Final[dict[str, Support]] = {
     "AttachDistributedSequence": never(
         "the numbers depend on the order of the data", "Give the rows a key of their own."
     ),
-    "Transpose": never("its columns were made of the data when the DataFrame was built"),
+    "Transpose": never(
+        "its columns were made of the data when the DataFrame was built",
+        "Name the columns: groupBy().pivot(column, values), or unpivot.",
+    ),
     "EventTimeWatermark": never(_STREAM),
     "DeduplicateWithinWatermark": never(_STREAM, "Use dropDuplicates without a watermark."),
     "StreamingRelation": never(_STREAM, "Read the same data with spark.read."),
