@@ -117,13 +117,22 @@ show-kills: java ## 200 kills over three programs, and two drivers that fight ov
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 0 --batches 60 --fight 10
 
 .PHONY: show-spark
-show-spark: java ## Spark SQL: TPC-H and shapes of DataFrames under random batches against plain Spark (15 minutes)
+show-spark: java ## Spark SQL: TPC-H, TPC-DS and random queries under random batches, against plain Spark (80 minutes)
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.spark.show
 
 .PHONY: show-spark-breadth
 show-spark-breadth: java ## Spark SQL in breadth: 5,000 random windows against the evaluator, 200 against plain Spark (2 hours)
 	$(BIN)/python -m tests.engine.random_windows --cases 5000
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.spark.show --only windows --seeds 2
+
+# DuckDB's extension for TPC-DS comes with a version of DuckDB of its own.
+TPCDS := duckdb==1.5.5 duckdb-extensions duckdb-extension-tpcds
+
+.PHONY: tpcds
+tpcds: ## get the tables of TPC-DS for `make show-spark`
+	$(PYTHON) -m venv build/tpcds-environment
+	build/tpcds-environment/bin/python -m pip --disable-pip-version-check --quiet install $(TPCDS)
+	build/tpcds-environment/bin/python tests/spark/tpcds.py build/tpcds
 
 .PHONY: show-mutants
 show-mutants: mutants ## the same as `make mutants` (60 minutes)
@@ -148,6 +157,7 @@ test-all: ## all tests at full size; kills, a fight, random streams, other Spark
 	$(BIN)/python -m tests.runtime.soak --kills 12 --batches 40 --fight 2 --cases 50; \
 	$(BIN)/python -m tests.plan.soak --cases 500; \
 	$(BIN)/python -m tests.plan.mutants; \
+	$(BIN)/python -m tests.spark.show --seeds 1 --batches 2 --queries 60 --cases 1500 --on-spark 40; \
 	$(MAKE) --no-print-directory compat; \
 	$(BIN)/incmrql bench --quick; \
 	echo "make test-all, beyond make test: $$((SECONDS - start)) s"
@@ -155,7 +165,8 @@ test-all: ## all tests at full size; kills, a fight, random streams, other Spark
 # The same code and tests on other versions of Spark, each in an environment of its own.
 SPARKS ?= 4.0.1 4.1.0 4.3.0
 SMOKE := tests/spark/test_internals.py tests/spark/test_shapes.py tests/lower/test_agreement.py \
-  tests/runtime/test_stream.py
+  tests/runtime/test_stream.py tests/spark/plans tests/spark/test_traps.py tests/api/test_frames.py \
+  tests/cli/test_sql.py
 
 .PHONY: compat
 compat: java ## a smoke suite on other versions of Spark; PYTHON= chooses the Python, SPARKS= the versions
@@ -185,6 +196,8 @@ OLDER_SPARKS_LEAK := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisab
 plans: java ## write the analysed plans that tests of the conversion read; SPARKS= chooses other versions
 	@export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	$(BIN)/python -m tests.catalyst.dumps $(TEXTS); \
+	$(BIN)/python -m tests.catalyst.trap_answers; \
+	$(BIN)/python -m tests.catalyst.random_plans 130; \
 	name=$$($(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])'); \
 	for version in $(SPARKS); do \
 	  place=.compat/$$name-spark-$$version; \

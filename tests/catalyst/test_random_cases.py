@@ -20,7 +20,7 @@ from tests.catalyst.judging import stream_leaves
 from tests.catalyst.random_cases import MOST_REFUSED, Follower, batches_of, try_plan
 from tests.catalyst.random_plans import KINDS, RandomPlan, read_pool
 
-STEP = 12
+STEP = 24
 """One in this many plans is tried in batches."""
 PARTS = 4
 """The tests among which they are."""
@@ -34,7 +34,7 @@ def pool() -> list[RandomPlan]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_batch_is_followed(part: int) -> None:
-    wrong = [why for plan in pool()[part * 3 :: STEP * PARTS] for why in try_plan(plan, 2).wrong]
+    wrong = [why for plan in pool()[part * STEP :: STEP * PARTS] for why in try_plan(plan, 2).wrong]
     assert not wrong, "\n\n".join(wrong)
 
 

@@ -24,7 +24,7 @@ from incmrql.errors import QueryError
 from incmrql.plan.assembly import watches_of
 from incmrql.types import typed
 from tests import golden
-from tests.catalyst.judging import agree, converted, evaluated, stream_leaves
+from tests.catalyst.judging import Tables, agree, converted, evaluated, stream_leaves
 from tests.catalyst.random_answers import rows_of
 from tests.catalyst.random_cases import Follower
 from tests.catalyst.random_plans import RandomPlan
@@ -62,22 +62,24 @@ def test_a_text_is_answered_as_by_spark(name: str) -> None:
         assert refusal(name)  # it is in `traps.golden`
         return
     answers = trap_answers()[name]
-    (watches,) = watches_of(
-        script.items, script, views_of([item.expr for item in script.items], script)
-    )
     for number, expected, error in zip(DATA_SETS, answers.rows, answers.errors, strict=True):
         data = with_records(rows_of(number))
         rows = list(evaluated(script, data))
-        failures = [bag for bag in watches.bags if evaluated(script, data, bag)]
-        if error:
-            assert failures, f"rows {number}: Spark says {error}"
-        elif not failures:
-            is_right = len(rows) == len(expected) if name in OPEN else agree(rows, expected)
-            assert is_right, f"rows {number}: {rows}\n{expected}"
+        is_right = len(rows) == len(expected) if name in OPEN else agree(rows, expected)
+        if error or not is_right:  # where we refuse a batch, Spark may answer
+            shown = f"rows {number}: {rows}\n{error or expected}"
+            assert fails(script, data), shown
+
+
+def fails(script: typed.Script, data: Tables) -> bool:
+    """Whether a batch with these rows is refused, because an expression has no value."""
+    views = views_of([item.expr for item in script.items], script)
+    (watches,) = watches_of(script.items, script, views)
+    return any(evaluated(script, data, bag) for bag in watches.bags)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*trap_answers()][::3])
+@pytest.mark.parametrize("name", [*trap_answers()][::6])
 def test_every_batch_is_followed(name: str, tmp_path: Path) -> None:
     if script_of(name) is not None:
         follower = Follower.of(RandomPlan("trap", 0, (trap_answers()[name].plan,)))

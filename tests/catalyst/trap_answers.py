@@ -13,6 +13,7 @@ import lzma
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,7 @@ class TrapAnswers:
     errors: tuple[str, ...]
 
 
+@cache
 def trap_answers() -> dict[str, TrapAnswers]:
     """The answers by the names of the texts."""
     entries = map(json.loads, lzma.decompress(PATH.read_bytes()).decode().splitlines())

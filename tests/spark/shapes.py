@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from incmrql.values import Record
+from tests.catalyst.random_cases import Rows
 from tests.catalyst.random_windows import TABLE, random_rows
 from tests.spark.changing import ChangingTables, Row
 
@@ -55,6 +57,43 @@ def window_tables(root: Path, seed: int) -> ChangingTables:
         return random_rows(chance, 4) if batch else random_rows(chance, 30)
 
     return ChangingTables(root, seed, {TABLE: pa.schema(list(columns.items()))}, rows)
+
+
+_RANDOM: Final[dict[str, dict[str, Any]]] = {
+    "r": {
+        "a": pa.int32(), "b": pa.int32(), "c": pa.string(), "d": pa.decimal128(10, 2),
+        "e": pa.float64(), "f": pa.date32(), "h": pa.bool_(),
+    },
+    "s": {"a": pa.int32(), "b": pa.int64(), "c": pa.string(), "d": pa.decimal128(10, 2)},
+    "v": {
+        "id": pa.int32(), "xs": pa.list_(pa.int32()),
+        "st": pa.struct([("x", pa.int32()), ("y", pa.string())]),
+    },
+}  # fmt: skip
+
+
+def random_tables(root: Path, seed: int) -> ChangingTables:
+    """The tables of `tests/catalyst/texts/random.tables`, which random queries read."""
+    schemas = {name: pa.schema(list(columns.items())) for name, columns in _RANDOM.items()}
+    rows = Rows(random.Random(f"random {seed}"), hard=0.15)
+
+    def draw(table: str, batch: int) -> list[Row]:
+        count = rows.chance.randrange(4 if batch else 9)
+        return [tuple(map(_plain, rows.row(table))) for _ in range(count)]
+
+    return ChangingTables(root, seed, schemas, draw)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Record():
+            return value.values_
+        case list():
+            return tuple(value)
+        case float() if abs(value) > 1e200:
+            return 1e10  # Spark's sums of such numbers depend on their order
+        case _:
+            return value
 
 
 def _maybe(chance: random.Random, value: Any) -> Any:
