@@ -58,6 +58,10 @@ CONNECTED = {
     "a key that a function computes": "function f(n: int): int { n * n }; "
     "select x from x in R, k in (select f(z.A) from z in S) where k = x.A",
     "the elements of a row between": "select x from x in N, y in S, i in x.items where i.v = y.A",
+    "elements of rows on both sides":
+        "select x from x in N, i in x.items, y in N, j in y.items where i.v = j.v",
+    "a key of elements of elements, by a name": "select x from x in R, y in N, "
+        "l in [y.items], i in l, k = i.v + 1 where k = x.A",
     "a common condition of all choices": "select x from x in R, y in S where "
     "(x.A = y.A and x.B > 1) or (x.B < 3 and x.A = y.A and y.D > 2.0)",
     "choices in choices": "select x from x in R, y in S where "

@@ -22,7 +22,7 @@ from incmrql.algebra.rows import (
 )
 from incmrql.algebra.scope import Translator
 from incmrql.algebra.term import CMap, GroupBy, Term, element
-from incmrql.algebra.translate.ordering import JoinStep, join_steps
+from incmrql.algebra.translate.ordering import InRow, JoinStep, join_steps
 from incmrql.types import typed
 from incmrql.types.model import Collection, bag, list_of
 from incmrql.types.walk import conjuncts, is_random
@@ -72,7 +72,7 @@ def _apply_step(
     """The rows after one more qualifier, and the pending conditions."""
     match step.qualifier:
         case typed.Generator() as generator:
-            return _apply_generator(t, rows, generator, step.bindings, pending)
+            return _apply_generator(t, rows, generator, step.parts, pending)
         case typed.Binding() as binding:
             return _bind(t, rows, binding), pending
         case typed.Condition(condition):
@@ -86,16 +86,28 @@ def _bind(t: Translator, rows: Rows, binding: typed.Binding) -> Rows:
     return extend(t.names, rows, (bind,), pattern_variables(binding.pattern))
 
 
+def _flatten(t: Translator, rows: Rows, pattern: typed.Pattern, domain: typed.Expr) -> Rows:
+    """Each row with the elements of a collection inside of it."""
+    rows, ready = t.attach(rows, domain)
+    return extend(t.names, rows, (typed.Generator(pattern, ready),), pattern_variables(pattern))
+
+
+def _with_part(t: Translator, rows: Rows, part: InRow) -> Rows:
+    if isinstance(part, typed.Binding):
+        return _bind(t, rows, part)
+    return _flatten(t, rows, part.pattern, t.scope.resolve(part.domain, t.names))
+
+
 def _apply_generator(
     t: Translator,
     rows: Rows,
     generator: typed.Generator,
-    bindings: Sequence[typed.Binding],
+    parts: Sequence[InRow],
     pending: list[typed.Expr],
 ) -> tuple[Rows, list[typed.Expr]]:
     """Each row with the elements of a domain: unnested inside the row, or joined.
 
-    Bindings are over elements of the domain alone, and evaluated before they are joined.
+    The parts are over elements of the domain alone, and evaluated before they are joined.
     """
     pattern = generator.pattern
     domain = t.scope.resolve(generator.domain, t.names)
@@ -103,17 +115,16 @@ def _apply_generator(
     # A tree (JSON, any) may hold elements although its type does not say so.
     is_tree = not isinstance(domain.type, Collection)
     if is_tree or t.scope.row_variables(domain) & set(rows.variables) or not t.scope.reads(domain):
-        rows, ready = t.attach(rows, domain)
-        rows = extend(t.names, rows, (typed.Generator(pattern, ready),), new)
-        for binding in bindings:
-            rows = _bind(t, rows, binding)
+        rows = _flatten(t, rows, pattern, domain)
+        for part in parts:
+            rows = _with_part(t, rows, part)
         return rows, pending
     term = t.term(domain)
     one = t.names.variable("x", element(term))
     matched = build.select(row_of(new), (typed.Binding(pattern, build.var(one)),))
     right, pending = _filter(t, Rows(CMap(one, matched, term), new), pending)
-    for binding in bindings:
-        right, pending = _filter(t, _bind(t, right, binding), pending)
+    for part in parts:
+        right, pending = _filter(t, _with_part(t, right, part), pending)
     if rows == NO_VARIABLES:
         return right, pending
     keys, rest = equalities(t, pending, set(rows.variables), set(right.variables))

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from incmrql.algebra.comprehensions import Clauses, pattern_variables, qualifier_value
 from incmrql.algebra.scope import Translator
@@ -29,14 +30,16 @@ from incmrql.types.model import Collection
 from incmrql.types.walk import conjuncts, is_random
 
 Variables = frozenset[typed.Variable]
+InRow: TypeAlias = typed.Binding | typed.Generator
+"""A binding, or a generator over a collection inside of a row."""
 
 
 @dataclass(frozen=True)
 class JoinStep:
-    """A qualifier, and the bindings over its variables alone that its join key needs."""
+    """A qualifier, and what of the others its join key needs: they use its variables alone."""
 
     qualifier: typed.Qualifier
-    bindings: tuple[typed.Binding, ...] = ()
+    parts: tuple[InRow, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +136,33 @@ class _Ordering:
         while remaining:
             ready = [e for e in remaining if not e.uses & self.bound_inside - bound]
             chosen = next((e for e in ready if self._may_be_next(e, bound)), ready[0])
-            bindings = self._needed_bindings(chosen, bound)
+            parts = self._needed_parts(chosen, bound)
+            if not parts and self._is_unconnected(chosen, bound):
+                chosen, parts = self._connected_by_elements(chosen, ready, bound)
             yield JoinStep(
                 chosen.qualifier,
-                tuple(e.qualifier for e in bindings if isinstance(e.qualifier, typed.Binding)),
+                tuple(e.qualifier for e in parts if isinstance(e.qualifier, InRow)),
             )
-            for element in (chosen, *bindings):
+            for element in (chosen, *parts):
                 remaining.remove(element)
                 bound |= element.binds
+
+    def _connected_by_elements(
+        self, chosen: _Element, ready: Sequence[_Element], bound: Variables
+    ) -> tuple[_Element, list[_Element]]:
+        """A generator that is connected by the elements of its rows; the chosen one without any."""
+        for element in (chosen, *ready):
+            parts = self._needed_parts(element, bound, flatten=True)
+            if parts:
+                return element, parts
+        return chosen, []
+
+    def _is_unconnected(self, element: _Element, bound: Variables) -> bool:
+        """Whether no equality connects the rows of a generator to what is bound."""
+        return element.is_join and bool(bound) and not self._is_connected(element.binds, bound)
+
+    def _is_connected(self, own: Variables, bound: Variables) -> bool:
+        return any(there <= bound and here <= own for here, there in self.links)
 
     @cached_property
     def elements(self) -> list[_Element]:
@@ -179,7 +201,7 @@ class _Ordering:
         if not element.is_join or not bound:
             return True
         own = self._own_variables(element)
-        if any(there <= bound and here <= own for here, there in self.links):
+        if self._is_connected(own, bound):
             return True
         depending = self._depending_on(element)
         return not any(here <= own and not there & depending for here, there in self.links)
@@ -187,18 +209,27 @@ class _Ordering:
     def _own_variables(self, element: _Element) -> Variables:
         """The variables that depend on a generator alone."""
         own = element.binds
-        for other in self._own_bindings(element):
+        for other in self._own_parts(element):
             own |= other.binds
         return own
 
-    def _own_bindings(self, element: _Element) -> list[_Element]:
-        """The bindings that use variables of a generator alone."""
-        own, bindings = element.binds, list[_Element]()
+    def _own_parts(self, element: _Element, *, flatten: bool = False) -> list[_Element]:
+        """The bindings that use variables of a generator alone; with `flatten` generators too."""
+        own, parts = element.binds, list[_Element]()
         for other in self.elements:
-            if isinstance(other.qualifier, typed.Binding) and other.uses and other.uses <= own:
+            if other.uses and other.uses <= own and self._is_in_row(other.qualifier, flatten):
                 own |= other.binds
-                bindings.append(other)
-        return bindings
+                parts.append(other)
+        return parts
+
+    def _is_in_row(self, qualifier: typed.Qualifier, flatten: bool) -> bool:
+        match qualifier:
+            case typed.Binding():
+                return True
+            case typed.Generator(_, domain):
+                return flatten and not self.t.scope.reads(domain)
+            case _:
+                return False
 
     def _depending_on(self, element: _Element) -> Variables:
         """The variables of a generator, and all that depend on them."""
@@ -208,18 +239,18 @@ class _Ordering:
                 depending |= other.binds
         return depending
 
-    def _needed_bindings(self, element: _Element, bound: Variables) -> list[_Element]:
-        """The bindings without which no equality connects a generator to what is bound."""
-        if not element.is_join or not bound:
+    def _needed_parts(
+        self, element: _Element, bound: Variables, *, flatten: bool = False
+    ) -> list[_Element]:
+        """The parts without which no equality connects a generator to what is bound."""
+        if not self._is_unconnected(element, bound):
             return []
-        keys = [here for here, there in self.links if there <= bound]
-        if any(here <= element.binds for here in keys):
-            return []
-        bindings = self._own_bindings(element)
-        own = self._own_variables(element)
+        parts = self._own_parts(element, flatten=flatten)
+        own = element.binds.union(*(part.binds for part in parts))
+        keys = (here for here, there in self.links if there <= bound)
         needed = next((here for here in keys if here <= own), frozenset[typed.Variable]())
         chosen: list[_Element] = []
-        for other in reversed(bindings):
+        for other in reversed(parts):
             if other.binds & needed:
                 chosen.insert(0, other)
                 needed |= other.uses
