@@ -14,6 +14,7 @@ from incmrql.catalyst.leaves import leaf_key, leaves_of
 from incmrql.catalyst.nodes import AnalyzedPlan, PlanNode, PlanValue, plan_from_json, plan_to_json
 from incmrql.catalyst.opaque import OpaquePlan, with_opaque_columns
 from incmrql.errors import QueryError
+from incmrql.reference.spark.strings import levenshtein
 from incmrql.values import identical
 from tests.catalyst.judging import (
     Tables,
@@ -91,6 +92,22 @@ def test_an_opaque_column_stands_for_an_expression(
     }
     wanted = evaluated(converted(plan).script, data)
     assert identical(evaluated(script, wider), wanted)
+    assert_follows(script, wider, chance, tmp_path)
+
+
+def test_a_column_passes_common_table_expressions(tmp_path: Path) -> None:
+    plan = plans_of("functions")["over_definitions"]
+    changed = opaque(unknown(plan, "Levenshtein"))
+    (column,) = changed.columns
+    assert [each.place for each in column.definitions][-1:] != [None]
+    assert '"place":3' in column.text
+    chance = Random(0)
+    data = random_tables("functions", chance)
+    wider: Tables = {
+        "r": [(*row, None if row[3] is None else levenshtein(row[3], "ab")) for row in data["r"]]
+    }
+    script = converted(replace(plan, plan=changed.plan)).script
+    assert identical(evaluated(script, wider), evaluated(converted(plan).script, data))
     assert_follows(script, wider, chance, tmp_path)
 
 

@@ -3,7 +3,8 @@
 * `nodes` is a plan as plain data: what the layer `spark` reads from the JVM, and its form as JSON.
 * `convert` makes a script of plans: `operators` become relations, `expressions` typed expressions.
 * `classes` says what is done with a class, `refusals` why a query is not converted.
-* `opaque` makes what is not converted a column of an input; `computed` says how a leaf has it.
+* `opaque` makes what is not converted a column of an input: `computed` says how a leaf has it,
+  `light` how it passes common table expressions.
 * `leaves` says what the inputs are: sources, or constants; `types` has the types of columns.
 * `relation` is the rows of an operator, `scope` what an expression may refer to.
 

@@ -18,11 +18,24 @@ Path: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """A column that an opaque expression uses: the alias at `path`.
+
+    With a `place` it is a column of the reference to a common table expression at `path`: the
+    column at this place of the plan at `of`, under another id.
+    """
+
+    path: Path
+    place: int | None = None
+    of: Path = ()
+
+
+@dataclass(frozen=True, slots=True)
 class OpaqueColumn:
     """An opaque expression as a column of a leaf.
 
     `text` tells columns apart, in any run: the expression over the columns of the leaf.  `path` is
-    where its node is in the plan, `definitions` where the aliases are that it uses, in their order.
+    where its node is in the plan, `definitions` are the columns between the two, in their order.
     """
 
     text: str
@@ -30,7 +43,7 @@ class OpaqueColumn:
     data_type: PlanNode
     leaf: int
     path: Path
-    definitions: tuple[Path, ...]
+    definitions: tuple[Definition, ...]
 
 
 def attribute_of(column: OpaqueColumn, expr_id: int) -> PlanNode:

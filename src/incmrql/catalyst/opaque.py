@@ -19,6 +19,7 @@ from typing import Final
 from incmrql.algebra import rows as build
 from incmrql.algebra.rows import Names
 from incmrql.catalyst.computed import (
+    Definition,
     OpaqueColumn,
     Path,
     attribute_of,
@@ -27,6 +28,7 @@ from incmrql.catalyst.computed import (
     with_field,
 )
 from incmrql.catalyst.expressions import SCALARS, convert_expression
+from incmrql.catalyst.light import PASSING, LightDefinitions
 from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of, plan_to_json
 from incmrql.catalyst.operators.table import AGGREGATES, GENERATORS, LEAVES, OPERATORS, SUBQUERIES
 from incmrql.catalyst.refusals import Refusals, Refused
@@ -38,18 +40,6 @@ from incmrql.types import typed
 
 _FIRST_ID: Final = 10**9
 """The ids of new columns; those of a plan are counted from 1."""
-_PASSING: Final = {
-    **dict.fromkeys(
-        (
-            "Filter", "SubqueryAlias", "View", "ResolvedHint", "Repartition",
-            "RepartitionByExpression", "RebalancePartitions", "CollectMetrics", "PipeOperator",
-            "SQLFunctionNode",
-        ),
-        "child",
-    ),
-    "WithCTE": "plan",
-}  # fmt: skip
-"""Operators that pass each row on as it is, with the field of their child."""
 _ROWWISE: Final = {
     "Project": ("projectList",),
     "Filter": ("condition",),
@@ -92,7 +82,11 @@ def with_opaque_columns(
     `takes` says whether a leaf may have more columns; leaves with the same `key` get the same ones.
     """
     search = _Search(plan, settings, takes)
-    changed = search.operator(plan)
+    light = LightDefinitions(search.paths)
+    whole = light.written_out(plan, {})
+    assert isinstance(whole, PlanNode)
+    search.renamed = light.renamed
+    changed = search.operator(whole)
     if not search.columns:
         return OpaquePlan(plan, ())
     return OpaquePlan(with_equal_leaves(changed, plan, key), tuple(search.columns.values()))
@@ -106,6 +100,8 @@ class _Search:
     columns: dict[tuple[int, str], OpaqueColumn] = field(default_factory=dict)
     paths: dict[int, Path] = field(default_factory=dict)
     aliases: dict[int, PlanNode] = field(default_factory=dict)
+    renamed: dict[int, tuple[int, Definition]] = field(default_factory=dict)
+    """For columns of references to common table expressions, the columns that they are there."""
     last_id: int = _FIRST_ID
 
     def __post_init__(self) -> None:
@@ -202,8 +198,8 @@ class _Search:
             return self._in_leaf(node, wanted, definitions)
         if node.name == "Project":
             return self._below_project(node, wanted, definitions)
-        if node.name in _PASSING:
-            return self._through(node, _PASSING[node.name], wanted, definitions)
+        if node.name in PASSING:
+            return self._through(node, PASSING[node.name], wanted, definitions)
         if node.name == "Join":
             for side in _KEEPING.get(node["joinType"].name, ()):
                 carried = self._through(node, side, wanted, definitions)
@@ -233,6 +229,12 @@ class _Search:
             if item.name == "AttributeReference":
                 needed.add(expr_id)
                 continue
+            if expr_id in self.renamed:
+                new.append(expr_id)
+                needed.add(self.renamed[expr_id][0])
+                continue
+            if expr_id not in self.aliases:
+                return None
             definition = self.aliases[expr_id]
             if not self.is_of_row(definition["child"]):
                 return None
@@ -264,7 +266,7 @@ class _Search:
         column = self.columns.get((number, text))
         if column is None:
             shown = show_expression(wanted.node)
-            paths = tuple(self.paths[id(self.aliases[each])] for each in definitions)
+            paths = tuple(map(self._definition, definitions))
             column = OpaqueColumn(
                 text, shown, wanted.node["$type"], number, self.paths[id(wanted.node)], paths
             )
@@ -276,6 +278,12 @@ class _Search:
         attribute = attribute_of(column, self.last_id)
         return with_computed(leaf, attribute), attribute
 
+    def _definition(self, expr_id: int) -> Definition:
+        """Where a column is defined that an expression uses."""
+        if expr_id in self.renamed:
+            return self.renamed[expr_id][1]
+        return Definition(self.paths[id(self.aliases[expr_id])])
+
     def _over_leaf(self, value: PlanValue, places: Mapping[int, int]) -> PlanValue:
         """An expression over the columns of a leaf by their places, without ids."""
         match value:
@@ -284,6 +292,9 @@ class _Search:
                 assert isinstance(expr_id, int)
                 if expr_id in places:
                     return PlanNode("Column", {"place": places[expr_id]})
+                if expr_id in self.renamed:
+                    fields = {**fields, "exprId": self.renamed[expr_id][0]}
+                    return self._over_leaf(PlanNode("AttributeReference", fields), places)
                 return self._over_leaf(self.aliases[expr_id]["child"], places)
             case PlanNode(name, fields):
                 kept = {

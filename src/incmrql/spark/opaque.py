@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
-from incmrql.catalyst.computed import OpaqueColumn, Path
+from incmrql.catalyst.computed import Definition, OpaqueColumn, Path
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark import internals
 from incmrql.spark.plans.reader import SparkPlan
@@ -46,8 +46,18 @@ def make_known(plan: SparkPlan, columns: Sequence[OpaqueColumn]) -> None:
             span = Span(SourceText(column.shown, "<DataFrame>"), 0, len(column.shown))
             hint = "Compute its value before the rows are stored, and query the stored column."
             raise QueryError(Diagnostic("C103", message, span, "not converted", hint))
-        definitions = tuple(_node_at(plan.root, path) for path in column.definitions)
+        build = internals.PlanBuilder(plan.frame.sparkSession)
+        definitions = tuple(_alias(plan.root, each, build) for each in column.definitions)
         _KNOWN[column.text] = _Nodes(plan.leaves[column.leaf - 1], definitions, expression)
+
+
+def _alias(root: Any, definition: Definition, build: internals.PlanBuilder) -> Any:
+    """The alias that defines a column."""
+    node = _node_at(root, definition.path)
+    if definition.place is None:
+        return node
+    column = build.output(_node_at(root, definition.of))[definition.place]
+    return build.alias_with_id(column, build.output(node)[definition.place])
 
 
 def _node_at(root: Any, path: Path) -> Any:

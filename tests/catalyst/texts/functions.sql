@@ -10,3 +10,5 @@ select k, bit_get(a, 3), getbit(i, 1), width_bucket(e, 0D, 10D, 5L), ceil(d, 1),
 select k, array_insert(array(i, 2), 2, 5), array_insert(array(i, 2), -2, 5), array_append(array(i), 3), array_prepend(array(i), 4), array_insert(array(i), 4, 1) from r
 -- over_groups
 select k, levenshtein(max(s), min(s)), split(max(u), ','), dayname(max(t)), bit_get(sum(a), 2), array_append(sort_array(collect_list(i)), 0) from r group by k
+-- over_definitions
+with c as (select k, s as t, i from r where i > 0), e as (select t, k from c) select e.k, levenshtein(e.t, 'ab'), d.i, levenshtein(d.t, 'ab') from e join c d on e.k = d.k
