@@ -176,7 +176,7 @@ class Request:
 class WindowRead:
     """How the rows of a window over the only side of a group are found: by rank, in a table.
 
-    The answer is `body` over a group with the key and the rows of `window`, one by one.  The only
+    The answer is `body` over a group with the key and the rows of `window`, one by one.  The first
     table of the node has the window's rows in order.  For each function, `before` has the
     variables of requests over all rows: less those from a row on, they are those before it.
     """

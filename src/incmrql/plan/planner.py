@@ -389,13 +389,12 @@ class Planner:
         index = self.index_of(below)
         edge = self.edges[index]
         factoring = Factoring(additivity, self.names, [0] if edge.insert_only else [])
+        order = tuple(key.descending for key in window.window.order)
+        factoring.tables.append(Table(0, ordered_pairs(window.window, self.names), order))
         before = tuple(
             tuple(_variable(factoring.rewrite(request)) for request in requests)
             for requests in prefix_requests(window, self.names)
         )
-        order = tuple(key.descending for key in window.window.order)
-        # Before other tables: requests of the rows before have none.
-        table = Table(0, ordered_pairs(window.window, self.names), order)
         return self.add(
             Groups(
                 (index,),
@@ -409,7 +408,7 @@ class Planner:
                 None,
                 is_fold=edge.constant,
                 is_final=edge.invariant,
-                tables=(table, *factoring.tables),
+                tables=tuple(factoring.tables),
                 columns=(None,),
                 single=self._single_sides((index,)),
                 window=replace(window, before=before),

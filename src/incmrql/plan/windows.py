@@ -6,7 +6,7 @@
 | `row_number() <= k` alone | the first k rows |
 | with `row_number() <= k`, `rank() <= k`, `dense_rank() <= k` | the first rows, with ties |
 | `lag`, `lead`, frames of n rows before to m after | the changed rows and their neighbours |
-| `row_number`, `rank`, sums, counts and averages up to the row | from the first changed row on |
+| numbers and (dense) ranks; running sums, counts, averages | from the first changed row on |
 | anything else | the partition |
 """
 
@@ -360,7 +360,7 @@ def _looks_back(function: typed.WindowFunction) -> bool:
 
 def _reach_of_function(function: typed.WindowFunction) -> Reach:
     match function:
-        case typed.Rank("row_number" | "rank"):
+        case typed.Rank("row_number" | "rank" | "dense_rank"):
             return Onward(0, 0)
         case typed.Rank():
             return Everything()
@@ -472,13 +472,18 @@ def _replace(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
 def ordered_pairs(window: typed.Window, names: Names) -> typed.Expr:
     """The pairs (sort keys, row) of a window's rows."""
     one = names.like(window.row)
-    keys = build.tuple_of(
+    keys = _sort_keys(window, one, names)
+    return build.for_each(one, window.operand, build.tuple_of(keys, build.var(one)))
+
+
+def _sort_keys(window: typed.Window, one: typed.Variable, names: Names) -> typed.Expr:
+    """The tuple of the sort keys of a row."""
+    return build.tuple_of(
         *(
             substitute(rename_binders(key.expr, names.like), {window.row: build.var(one)})
             for key in window.order
         )
     )
-    return build.for_each(one, window.operand, build.tuple_of(keys, build.var(one)))
 
 
 def prefix_requests(read: WindowRead, names: Names) -> Sequence[Sequence[typed.Expr]]:
@@ -487,6 +492,15 @@ def prefix_requests(read: WindowRead, names: Names) -> Sequence[Sequence[typed.E
     is_onward = isinstance(reach_of(read), Onward)
     for function in read.window.functions:
         parts: list[typed.Expr] = []
+        if is_onward and isinstance(function, typed.Rank) and function.name == "dense_rank":
+            one = names.like(read.window.row)
+            bag = build.for_each(
+                one,
+                rename_binders(read.window.operand, names.like),
+                _sort_keys(read.window, one, names),
+            )
+            different = typed.Builtin("distinct", (bag,), type=bag.type)
+            parts.append(typed.Aggregate("count", different, type=LONG))
         if is_onward and isinstance(function, typed.Total) and _is_running(function.frame):
             one = names.like(read.window.row)
             argument = substitute(

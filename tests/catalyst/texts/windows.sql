@@ -82,3 +82,7 @@ select k from (select k, row_number() over (partition by k order by a, b, s, d, 
 select x.k, y.n from (select k, rank() over (order by a) as n from r) x join (select k, rank() over (order by a) as n from r) y on x.n = y.n
 -- literals
 select k, a, count(1) over (partition by 1 order by a) as x, max('v') over (order by k) as y from r
+-- lists
+select k, a, collect_list(s) over w as x, collect_list(a) filter (where b > 0) over w as y, collect_set(s) over (partition by k) as z from r window w as (partition by k order by a desc, b, s, d, e, f, g)
+-- other_aggregates
+select k, median(a) over (partition by k) as x, bool_or(a > 2) over (partition by k) as z, var_pop(e) over (partition by k) as v, corr(a, b) over (partition by k) as c from r

@@ -81,7 +81,7 @@ def region_values(
     for function, prefix in zip(window.functions, prefixes, strict=True):
         match function:
             case typed.Rank():
-                columns.append(_ranks(function, region, order))
+                columns.append(_ranks(function, region, order, prefix))
             case typed.Pick():
                 columns.append(_picks(function, window.row, region, order, env))
             case typed.Total():
@@ -145,8 +145,13 @@ class _Order:
         return _Order(firsts, lasts, numbers, last_keys, bool(descending) and descending[-1])
 
 
-def _ranks(function: typed.Rank, region: Region, order: _Order) -> list[Value]:
-    """The places of the rows that are answered; kinds that need more are given whole partitions."""
+def _ranks(
+    function: typed.Rank, region: Region, order: _Order, prefix: Prefix | None
+) -> list[Value]:
+    """The places of the rows that are answered; kinds that need more are given whole partitions.
+
+    For dense ranks the prefix has the number of different sort keys in the partition.
+    """
     total = region.total
     places = range(region.first - region.start, region.stop - region.start)
     match function.name:
@@ -155,7 +160,12 @@ def _ranks(function: typed.Rank, region: Region, order: _Order) -> list[Value]:
         case "rank":
             return [order.firsts[place] + 1 for place in places]
         case "dense_rank":
-            return [order.numbers[place] for place in places]
+            before = 0
+            if prefix is not None and places:
+                # The rows that are answered begin with the first of some peers, and end with the
+                # last row of the partition.
+                before = prefix.count - order.numbers[-1]
+            return [before + order.numbers[place] for place in places]
         case "percent_rank":
             return [order.firsts[p] / (total - 1) if total > 1 else 0.0 for p in places]
         case "cume_dist":

@@ -27,6 +27,7 @@ from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.tables import StateTable
 from incmrql.plan.windows import Everything, Front, Near, Onward
 from incmrql.reference import Environment
+from incmrql.types import typed
 from incmrql.values import Value
 from incmrql.values.exact.sums import Integers
 
@@ -235,6 +236,9 @@ class _Reader:
                 for index in requests
             ]
             whole = Prefix.of_totals(values)
+            if isinstance(function, typed.Rank):  # which needs the number of all different keys
+                prefixes.append(whole)
+                continue
             prefixes.append(whole.without(function, self.plan.window.row, region, env))
         return prefixes
 

@@ -205,14 +205,16 @@ def _kept_items(node: Groups, plan: Nodes) -> tuple[StateItem, ...]:
     for place, accumulator in enumerate(node.accumulators):
         asked = [request for request in node.requests if place in request.accumulators]
         items.append(StateItem(_sum_text(accumulator), _request_texts(asked), is_rows=False))
-    if node.window is not None:
-        functions = tuple(map(show_window_function, node.window.window.functions))
-        return (*items, StateItem("rows in the order of the window", functions))
     for place, table in enumerate(node.tables):
+        if place == 0 and node.window is not None:
+            functions = tuple(map(show_window_function, node.window.window.functions))
+            items.append(StateItem("rows in the order of the window", functions))
+            continue
         asked = [request for request in node.requests if _reads(node, request, place)]
         first = "values" if table.most is None else f"first {show_expr(table.most)} values"
         items.append(StateItem(f"{first} of {_values(table)} in order", _request_texts(asked)))
-    return (*items, *[item for side in node.kept for item in _rows(node, side, plan)])
+    kept = () if node.window is not None else node.kept
+    return (*items, *[item for side in kept for item in _rows(node, side, plan)])
 
 
 def _sum_text(accumulator: Accumulator) -> str:
