@@ -33,6 +33,7 @@ from incmrql.types.model import (
     is_integer,
     list_of,
 )
+from incmrql.types.show import show_window_function
 from incmrql.types.walk import (
     children,
     conjuncts,
@@ -302,8 +303,17 @@ def reads_partitions(read: WindowRead) -> list[typed.WindowFunction]:
 
 
 def cost_of(read: WindowRead) -> str:
-    """What a batch reads of the partitions that it changes."""
-    match reach_of(read):
+    """What a batch reads of the partitions that it changes, and for which function it is that."""
+    whole = _cost_of_reach(reach_of(read))
+    own = {show_window_function(f): _reach_of_function(f) for f in read.window.functions}
+    if isinstance(reach_of(read), Front) or len({type(reach) for reach in own.values()}) == 1:
+        return whole
+    each = "; ".join(f"{name} alone: {_cost_of_reach(reach)}" for name, reach in own.items())
+    return f"{whole} ({each})"
+
+
+def _cost_of_reach(reach: Reach) -> str:
+    match reach:
         case Near(before, after):
             return f"the changed rows, with {before + after} rows before and after each of them"
         case Onward():

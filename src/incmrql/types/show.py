@@ -11,6 +11,7 @@ from typing import assert_never
 
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record
+from incmrql.types.walk import nodes, used_variables
 from incmrql.values import show
 
 
@@ -199,10 +200,26 @@ def show_window_function(function: typed.WindowFunction) -> str:
             nulls = ", not null" if skips_nulls else ""
             return f"{show_expr(argument)}[{position}{nulls}] {_frame(frame)}"
         case typed.Total(frame, argument, values, result):
+            over = _frame(frame)
+            single = _aggregate_of(result, values)
+            if single:
+                return f"{single}({show_expr(argument)}) {over}"
             given = f"{show_variable(values)} = {show_expr(argument)}"
-            return f"{show_expr(result)} where {given} {_frame(frame)}"
+            return f"{show_expr(result)} where {given} {over}"
         case _:
             assert_never(function)
+
+
+def _aggregate_of(result: typed.Expr, values: typed.Variable) -> str:
+    """The only aggregate of a result, besides the count that says if there is a value at all."""
+    names = {
+        node.function
+        for node in nodes(result)
+        if isinstance(node, typed.Aggregate) and values in used_variables(node.operand)
+    }
+    others = names - {"count"} or names
+    is_plain = isinstance(result, typed.Aggregate | typed.If)
+    return next(iter(others)) if len(others) == 1 and is_plain else ""
 
 
 def _frame(frame: typed.Frame) -> str:
