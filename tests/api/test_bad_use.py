@@ -90,8 +90,14 @@ def test_a_folder_that_is_overwritten(orders: DataFrame, tmp_path: Path) -> None
 
 
 def test_a_user_defined_function(orders: DataFrame) -> None:
+    """Over groups Spark cannot evaluate it once for each row that comes."""
     double = F.udf(lambda x: 2 * x, "double")
-    assert "UDF" in refusal(orders.select(double("price"))).message
+    totals = orders.groupBy("city").agg(F.sum("price").alias("total"))
+    assert (
+        "PythonUDF: a function in another language"
+        in refusal(totals.select(double("total"))).message
+    )
+    assert "Apply it to columns of one input" in refusal(totals.select(double("total"))).hint
 
 
 def test_the_current_time(orders: DataFrame) -> None:
@@ -104,7 +110,6 @@ def test_a_streaming_frame(users: SparkSession) -> None:
 
 
 def test_ten_reasons_at_once(orders: DataFrame) -> None:
-    double = F.udf(lambda x: 2 * x, "double")
     reasons = [
         F.rand(),
         F.randn(),
@@ -114,7 +119,7 @@ def test_ten_reasons_at_once(orders: DataFrame) -> None:
         F.monotonically_increasing_id(),
         F.spark_partition_id(),
         F.input_file_name(),
-        double("price"),
+        F.current_user(),
         F.shuffle(F.array("id")),
     ]
     problems = refusal(orders.select(*reasons)).problems
