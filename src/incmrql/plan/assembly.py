@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from incmrql.algebra import rows
-from incmrql.algebra.failures.conditions import Site
+from incmrql.algebra.failures.sites import Site
 from incmrql.algebra.failures.watches import failure_watches
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.scope import SourceScope

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from incmrql.algebra.failures.conditions import Site
+from incmrql.algebra.failures.sites import Site
 from incmrql.errors import Span
 from incmrql.io.spark_files import local_paths
 from incmrql.plan.nodes import Edge, Node, ResultPart, inputs

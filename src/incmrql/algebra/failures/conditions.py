@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 
 from incmrql.algebra import rows
 from incmrql.algebra.comprehensions import pattern_variables
-from incmrql.errors import Span
 from incmrql.types import typed
 from incmrql.types.model import (
     BOOL,
@@ -182,17 +181,7 @@ def _fits_decimal(op: str, left: Type, right: Type, result: Decimal) -> bool:
     return result.precision < _WIDEST and digits == (result.precision, result.scale)
 
 
-# --- Sites and fragments of watches ---
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An operation that may fail, and what failing means for it."""
-
-    span: Span
-    text: str
-    """The operation as the query writes it."""
-    fault: str
+# --- Fragments of watches ---
 
 
 @dataclass(frozen=True, slots=True)

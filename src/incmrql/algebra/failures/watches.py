@@ -42,7 +42,6 @@ from incmrql.algebra.comprehensions import (
 from incmrql.algebra.failures.conditions import (
     Check,
     Fragment,
-    Site,
     bound_by,
     disjunction,
     failure_condition,
@@ -61,6 +60,7 @@ from incmrql.algebra.failures.conditions import (
     uses_part,
     with_qualifiers,
 )
+from incmrql.algebra.failures.sites import Site
 from incmrql.algebra.rows import Names
 from incmrql.algebra.scope import SourceScope, last_number
 from incmrql.algebra.translate.queries import NO_VIEWS, Views
