@@ -205,6 +205,12 @@ class Leaves:
         types = [type_ for _, type_ in columns]
         types += [model_type(each["dataType"]) for each in computed]
         row = Tuple(tuple(types))
+        # What is computed may depend on each setting that has a value.
+        settings = tuple(
+            (name, value)
+            for name, value in sorted(self.settings.items())
+            if name in _READ_SETTINGS or (computed and value)
+        )
         reader = typed.SparkReader(
             format_,
             paths,
@@ -212,7 +218,7 @@ class Leaves:
             tuple(name for name, _ in columns),
             tuple(each["name"] for each in relation["partitionSchema"]["fields"]),
             tuple(sorted((k, v) for k, v in options.items() if not _is_own(k))),
-            tuple(sorted((k, v) for k, v in self.settings.items() if k in _READ_SETTINGS)),
+            settings,
             tuple(typed.ComputedColumn(each["$text"], each["name"]) for each in computed),
         )
         is_static = _number(leaf) in self.static or bool(

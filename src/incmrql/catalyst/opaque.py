@@ -512,10 +512,14 @@ def show_expression(node: PlanNode) -> str:
         case "AttributeReference" | "NamedLambdaVariable":
             return str(node["name"])
         case "Literal":
-            return repr(node["value"])
+            value = node["value"]
+            return value.name if isinstance(value, PlanNode) else repr(value)
         case "PythonUDF":
             arguments = node["children"]
             name = str(node["name"])
+        case "Invoke":
+            arguments = node["arguments"]
+            name = f"{show_expression(node['targetObject'])}.{node['functionName']}"
         case "StaticInvoke":
             arguments = node["arguments"]
             name = str(node["functionName"])
