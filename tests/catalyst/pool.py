@@ -14,7 +14,7 @@ from incmrql.catalyst import AnalyzedPlan, analyzed_from_json
 
 PLANS: Final = Path(__file__).parent / "plans"
 MAIN: Final = "4.2"
-SETS: Final = ("tpch", "tpcds", "shapes", "operators", "frames")
+SETS: Final = ("tpch", "tpcds", "shapes", "operators", "windows", "frames")
 
 
 def versions() -> list[str]:

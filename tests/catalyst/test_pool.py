@@ -13,7 +13,7 @@ from tests.catalyst.versions import differences
 
 
 def test_every_text_has_a_plan() -> None:
-    for name in ("tpch", "shapes", "operators"):
+    for name in ("tpch", "shapes", "operators", "windows"):
         assert set(read_plans(name)) == set(texts(name))
     assert len(read_plans("tpch")) == 22
 
