@@ -9,12 +9,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
 from incmrql.catalyst.leaves import leaf_key, leaves_of
 from incmrql.catalyst.nodes import AnalyzedPlan, PlanNode, PlanValue, plan_from_json, plan_to_json
 from incmrql.catalyst.opaque import OpaquePlan, with_opaque_columns
 from incmrql.errors import QueryError
 from incmrql.reference.spark.strings import levenshtein
+from incmrql.spark.plans.functions import with_fingerprints
 from incmrql.values import identical
 from tests.catalyst.judging import (
     Tables,
@@ -179,3 +181,21 @@ def _shift(value: PlanValue) -> Any:
             return tuple(map(_shift, value))
         case _:
             return value
+
+
+def test_a_checkpoint_has_only_the_fingerprint_of_a_function() -> None:
+    def double(value: int) -> int:
+        return 2 * value
+
+    command = cloudpickle.dumps((double, None))  # type: ignore[no-untyped-call]
+    function = PlanNode("SimplePythonFunction", {"command": command, "pythonVer": "3.11"})
+    plan = PlanNode("PythonUDF", {"name": "double", "func": function})
+    replaced = with_fingerprints(plan)
+    again = with_fingerprints(plan)
+    assert replaced == again
+    source = replaced["func"]["source"]
+    assert source.startswith("source ")
+    assert b"double" not in source.encode()
+    assert "command" not in replaced["func"].fields
+    broken = PlanNode("SimplePythonFunction", {"command": b"no pickle", "pythonVer": "3.11"})
+    assert with_fingerprints(broken)["source"].startswith("bytes ")
