@@ -293,6 +293,8 @@ def pool_path(chosen: Chosen) -> Path:
 
 def cases(_spark: SparkSession, _folder: Path, chosen: Chosen) -> Part:
     """Random plans: the engine against the evaluator, and queries against their parts."""
+    if not pool_path(chosen).exists():
+        return Part("random plans, without a JVM: not run, there is no pool (make it: --only pool)")
     part = Part("random plans, without a JVM")
     tally = try_pool(pool_path(chosen), chosen.cases)
     part.notes = list(tally.lines())
