@@ -32,7 +32,7 @@ def stream_of(source: str) -> Stream:
     return stream
 
 
-def pushed(row: str, **options: Any) -> Stream:
+def push_stream(row: str, **options: Any) -> Stream:
     """A stream of rows of a type that are pushed."""
     type_ = type_from_text(row)
     given = tuple(options.items())
@@ -64,7 +64,7 @@ def rows(*values: Any) -> Counter[bytes]:
     return Counter(map(encode, values))
 
 
-def summed(files: Sequence[InputFile]) -> list[tuple[InputFile, str]]:
+def with_checksums(files: Sequence[InputFile]) -> list[tuple[InputFile, str]]:
     """Files with their checksums, as a commit has them."""
     return [(file, checksum(file)) for file in files]
 
@@ -72,15 +72,15 @@ def summed(files: Sequence[InputFile]) -> list[tuple[InputFile, str]]:
 def take(feed: Feed, now: float = 1e10) -> tuple[InputFile, ...]:
     """Look, and commit what is there."""
     files = feed.poll(now).files
-    feed.acknowledge(summed(files))
+    feed.acknowledge(with_checksums(files))
     return files
 
 
-def taken_in(feed: Feed, stream: Stream) -> Counter[bytes]:
+def ingest(feed: Feed, stream: Stream) -> Counter[bytes]:
     """The rows of a batch that takes in what is there."""
     files = feed.poll(1e10).files
     found = content(stream, files)
-    feed.acknowledge(summed(files))
+    feed.acknowledge(with_checksums(files))
     return found
 
 

@@ -100,7 +100,7 @@ class Disk:
 
 
 @contextmanager
-def watched(monkeypatch: pytest.MonkeyPatch, full_at: int) -> Iterator[Disk]:
+def full_disk(monkeypatch: pytest.MonkeyPatch, full_at: int) -> Iterator[Disk]:
     """A disk on which the n-th write fails: of a file, a folder, a name, or what waits for one."""
     disk = Disk()
     disk.full_at = full_at
@@ -129,7 +129,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, full_at: int) -> Iterator[Disk]:
         yield disk
 
 
-def touched(path: Path) -> Path:
+def settle(path: Path) -> Path:
     """A file at rest."""
     os.utime(path, (1_000_000, 1_000_000))
     return path

@@ -45,7 +45,7 @@ def say(text: str) -> None:
 # --- kills -------------------------------------------------------------------------------
 
 
-def started(place: Place, program: str) -> subprocess.Popen[str]:
+def start_stream(place: Place, program: str) -> subprocess.Popen[str]:
     """The stream in a process, which has its Spark when this returns."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.runtime.streaming", "local[2]", str(place.folder), program],
@@ -62,20 +62,20 @@ def started(place: Place, program: str) -> subprocess.Popen[str]:
 def kills(program: str, number: int, batches: int, seed: int) -> bool:
     """Kill a stream so many times; whether the end is that of one that was left alone."""
     with tempfile.TemporaryDirectory() as folder:
-        quiet, place, pace = _undisturbed(Path(folder), program, batches)
+        quiet, place, pace = _quiet_run(Path(folder), program, batches)
         there = len(list(quiet.outputs()[-1].glob("batch=*")))  # a loop over fewer files has fewer
-        done = _killed(place, program, number, pace, there, Random(seed))
+        done = _kill_often(place, program, number, pace, there, Random(seed))
         return _same(place, quiet) and done == number
 
 
-def _undisturbed(folder: Path, program: str, batches: int) -> tuple[Place, Place, float]:
+def _quiet_run(folder: Path, program: str, batches: int) -> tuple[Place, Place, float]:
     """A stream that was left alone, the same one before its start, and seconds a batch."""
     query = PROGRAMS[program]
     quiet, place = Place(folder / "quiet", query), Place(folder / "disturbed", query)
     for each in (quiet, place):
         fill(each, batches, 200, large=400)
     begun = time.monotonic()
-    process = started(quiet, program)
+    process = start_stream(quiet, program)
     process.communicate()
     assert process.returncode == 0
     whole = time.monotonic() - begun
@@ -93,7 +93,7 @@ def fight(program: str, minutes: float, batches: int, seed: int) -> bool:
     """
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        quiet, place, pace = _undisturbed(Path(folder), program, batches)
+        quiet, place, pace = _quiet_run(Path(folder), program, batches)
         until = time.monotonic() + 60 * minutes
         rivals: list[subprocess.Popen[str] | None] = [None, None]
         starts = pauses = 0
@@ -101,7 +101,7 @@ def fight(program: str, minutes: float, batches: int, seed: int) -> bool:
             for number, rival in enumerate(rivals):
                 if rival is None or rival.poll() is not None:
                     (place.checkpoint / "lock").unlink(missing_ok=True)
-                    rivals[number] = _begun(place, program)
+                    rivals[number] = _start_unread(place, program)
                     starts += 1
                     time.sleep(chance.uniform(0, 20 * pace))
             paused = rivals[chance.randrange(2)]
@@ -119,12 +119,12 @@ def fight(program: str, minutes: float, batches: int, seed: int) -> bool:
         batch = len(list(place.outputs()[-1].glob("batch=*")))
         say(f"fight: {starts} starts, {pauses} pauses, {batch} batches")
         (place.checkpoint / "lock").unlink(missing_ok=True)
-        last = started(place, program)
+        last = start_stream(place, program)
         last.communicate()
         return last.returncode == 0 and starts > 4 and batch > 0 and _same(place, quiet)
 
 
-def _begun(place: Place, program: str) -> subprocess.Popen[str]:
+def _start_unread(place: Place, program: str) -> subprocess.Popen[str]:
     """The stream in a process of which nobody reads."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.runtime.streaming", "local[2]", str(place.folder), program],
@@ -135,15 +135,15 @@ def _begun(place: Place, program: str) -> subprocess.Popen[str]:
     )
 
 
-def _killed(
+def _kill_often(
     place: Place, program: str, number: int, pace: float, batches: int, chance: Random
 ) -> int:
     """Kill the stream at times that are spread over all batches; how often it was killed."""
     drivers = 0
-    process = started(place, program)
+    process = start_stream(place, program)
     for done, target in enumerate(sorted(chance.randrange(batches - 1) for _ in range(number))):
         begun = time.monotonic()
-        passed = _reached(process, target)
+        passed = _await_batch(process, target)
         if passed is None:
             process.communicate()
             say(f"all batches were done before all kills: {done} of {number}")
@@ -157,7 +157,7 @@ def _killed(
         else:
             process.kill()
             process.communicate()
-            process = started(place, program)
+            process = start_stream(place, program)
             drivers += 1
         batch = len(list(place.outputs()[-1].glob("batch=*")))
         say(f"kill {done + 1}: {drivers} of the driver, {batch} batches")
@@ -166,7 +166,7 @@ def _killed(
     return number
 
 
-def _reached(process: subprocess.Popen[str], target: int) -> int | None:
+def _await_batch(process: subprocess.Popen[str], target: int) -> int | None:
     """Wait until a batch is done, or a later one: how many were; None if there are no more."""
     assert process.stdout is not None
     passed = 0

@@ -26,7 +26,7 @@ from incmrql.runtime.sinks import folders
 from incmrql.values import Bag
 from tests.engine.programs import reference_answer
 from tests.plan.stepping import typed_script
-from tests.runtime.here import driver_here, touched, watched
+from tests.runtime.here import driver_here, full_disk, settle
 from tests.runtime.streaming import (
     MIXED,
     OPTIONS,
@@ -71,7 +71,7 @@ def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     at = batch = 0
     while True:
         before, committed = state(driver), driver.state.number
-        with watched(monkeypatch, at) as disk:
+        with full_disk(monkeypatch, at) as disk:
             told = _told(driver)
         if not disk.where:
             break  # a batch has no more writes than this
@@ -254,7 +254,7 @@ def test_a_parquet_file_that_is_damaged(tmp_path: Path, damage: str, code: str) 
                 path.write_bytes(b"")
             case _:
                 pq.write_table(pa.table({"K": ["x"]}), path)
-        touched(path)
+        settle(path)
         assert "2.parquet" in str(refused(driver, code, before))
         pq.write_table(table, path)
         assert driver.step() is not None

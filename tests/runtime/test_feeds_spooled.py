@@ -23,10 +23,10 @@ from incmrql.io.arrow.types import arrow_type
 from incmrql.runtime.feeds import Archive, FrameFeed, PushFeed, RegisteredFeed, push
 from incmrql.values import Record, encode
 from tests.effort import examples
-from tests.runtime.feeding import content, pushed, rows, summed, take, taken_in
+from tests.runtime.feeding import content, ingest, push_stream, rows, take, with_checksums
 
 ROW = "< X: int, Y: string >"
-STREAM = pushed(ROW)
+STREAM = push_stream(ROW)
 MARK = 16
 """Bytes of the mark after a call."""
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -82,7 +82,7 @@ def test_pushes_are_taken_once_by_the_next_batch(tmp_path: Path) -> None:
     feed.insert([record(3)])
     (first, second) = feed.poll(0).files
     assert first == file
-    feed.acknowledge(summed([first]))
+    feed.acknowledge(with_checksums([first]))
     assert take(feed) == (second,)
     assert feed.poll(0).files == ()
     assert list(tmp_path.iterdir()) == []
@@ -123,34 +123,34 @@ def test_a_null_row_is_refused_where_rows_are_in_columns(tmp_path: Path) -> None
         feed.insert([record(1), None])
     assert caught.value.code == "R303"
     assert feed.poll(0).files == ()
-    numbers = pushed("int")
+    numbers = push_stream("int")
     other = PushFeed(numbers, tmp_path / "b")
     other.insert([1, None])
     assert content(numbers, other.poll(0).files) == rows(1, None)
 
 
 def test_fields_inside_fields_are_named(tmp_path: Path) -> None:
-    stream = pushed("< P: (int, < Q: double >) >")
+    stream = push_stream("< P: (int, < Q: double >) >")
     with pytest.raises(DataError, match=r'row 0, field "P._2.Q"'):
         PushFeed(stream, tmp_path).insert([{"P": (1, {"Q": "x"})}])
 
 
 @pytest.mark.parametrize("as_table", [pa.Table.from_pylist, pd.DataFrame, list])
 def test_a_field_that_the_stream_does_not_have_is_named(as_table: Any, tmp_path: Path) -> None:
-    feed = PushFeed(pushed("< X: int, Y: int >"), tmp_path)
+    feed = PushFeed(push_stream("< X: int, Y: int >"), tmp_path)
     for call in (feed.insert, feed.delete):
         with pytest.raises(DataError, match=r'row 0: there is no field "Z" in < X') as caught:
             call(as_table([{"X": 1, "Y": 2, "Z": 3}]))
         assert caught.value.code == "R306"
     assert feed.poll(0).files == ()
-    inside = PushFeed(pushed("< P: bag(< Q: int >) >"), tmp_path / "inside")
+    inside = PushFeed(push_stream("< P: bag(< Q: int >) >"), tmp_path / "inside")
     with pytest.raises(DataError, match=r'row 0, field "P": there is no field "R"'):
         inside.insert(as_table([{"P": [{"Q": 1, "R": 2}]}]))
 
 
 def test_nothing_is_deleted_from_a_stream_that_only_grows(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        PushFeed(pushed(ROW, insert_only=True), tmp_path).delete([record(1)])
+        PushFeed(push_stream(ROW, insert_only=True), tmp_path).delete([record(1)])
     assert caught.value.code == "R309"
 
 
@@ -176,9 +176,9 @@ KILLED = """
 import sys
 from pathlib import Path
 from incmrql.runtime.feeds import PushFeed
-from tests.runtime.feeding import pushed
+from tests.runtime.feeding import push_stream
 
-feed = PushFeed(pushed("< X: int, Y: string >"), Path(sys.argv[1]))
+feed = PushFeed(push_stream("< X: int, Y: string >"), Path(sys.argv[1]))
 for number in range(1000000):
     feed.insert([(number, "a")] * 3)
     print(number, flush=True)
@@ -378,9 +378,9 @@ def test_rows_that_are_pushed_during_a_look_are_not_lost(tmp_path: Path) -> None
     feed = PushFeed(STREAM, tmp_path)
     feed.insert([record(1)])
     feed._lock = Busy(feed)  # type: ignore[assignment]
-    assert taken_in(feed, STREAM) == rows(record(1))
+    assert ingest(feed, STREAM) == rows(record(1))
     feed.insert([record(3)])
-    assert taken_in(feed, STREAM) == rows(record(2), record(3))
+    assert ingest(feed, STREAM) == rows(record(2), record(3))
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_threads_push_at_once(tmp_path: Path) -> None:
 
     def take_in() -> None:
         while not done.is_set():
-            total.update(taken_in(feed, STREAM))
+            total.update(ingest(feed, STREAM))
 
     workers = [threading.Thread(target=work, args=(x,)) for x in range(4)]
     taker = threading.Thread(target=take_in)
@@ -427,7 +427,7 @@ def test_threads_push_at_once(tmp_path: Path) -> None:
         thread.join()
     done.set()
     taker.join()
-    total.update(taken_in(feed, STREAM))
+    total.update(ingest(feed, STREAM))
     assert total == Counter({encode(record(x)): 20 for x in range(4)})
 
 
@@ -465,7 +465,7 @@ def test_registered_data_are_taken_once(data: Any, tmp_path: Path) -> None:
     assert feed.poll(0) == feed.poll(0)
     files = feed.poll(0).files
     assert content(STREAM, files) == rows(record(1), record(None, None))
-    feed.acknowledge(summed(files))
+    feed.acknowledge(with_checksums(files))
     assert feed.poll(0).files == ()
     assert RegisteredFeed(STREAM, tmp_path, [], begun=True).poll(0).files == ()
 
@@ -513,7 +513,7 @@ def test_batches_of_a_frame_are_taken_once(tmp_path: Path) -> None:
     assert feed.take([table(1), table(2)], "q", 0)
     assert not feed.take([table(1), table(2)], "q", 0)
     assert feed.take([table(1)], "other query/ü", 0)
-    total = taken_in(feed, STREAM)
+    total = ingest(feed, STREAM)
     assert not feed.take([table(1), table(2)], "q", 0)
     feed = FrameFeed(STREAM, tmp_path)
     assert not feed.take([table(1), table(2)], "q", 0)
@@ -521,7 +521,7 @@ def test_batches_of_a_frame_are_taken_once(tmp_path: Path) -> None:
     assert feed.take([table()], "q", 1)
     assert feed.poll(0).files == ()
     assert feed.take([table(3)], "q", 2)
-    total += taken_in(feed, STREAM)
+    total += ingest(feed, STREAM)
     assert total == rows(record(1), record(1), record(2), record(3))
 
 
@@ -530,7 +530,7 @@ def test_a_batch_is_taken_once_whenever_the_crash_was(tmp_path: Path) -> None:
     (tmp_path / "q.json").unlink()  # the crash came before it was written
     (tmp_path / ".q.000000000006.arrow.1.tmp").write_bytes(b"half")
     feed = FrameFeed(STREAM, tmp_path)
-    assert taken_in(feed, STREAM) == rows(record(1))
+    assert ingest(feed, STREAM) == rows(record(1))
     assert not feed.take([table(1)], "q", 5)
     assert feed.take([table(2)], "q", 6)
     (file,) = feed.poll(0).files
@@ -543,7 +543,7 @@ def test_a_batch_is_taken_once_whenever_the_crash_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("signs", [[1, -1, 3, 0], ["+", "delete", "insert", "-"]])
 def test_a_declared_sign_counts_rows(signs: list[Any], tmp_path: Path) -> None:
-    stream = pushed(ROW, sign="_weight")
+    stream = push_stream(ROW, sign="_weight")
     feed = FrameFeed(stream, tmp_path)
     feed.take([table(1, 2, 3, 4, _weight=signs)], "q", 0)
     weights = signs if signs[0] == 1 else [1, -1, 1, -1]
@@ -567,7 +567,7 @@ def test_a_declared_sign_counts_rows(signs: list[Any], tmp_path: Path) -> None:
 def test_a_frame_of_another_shape_is_refused_whole(
     given_table: Any, code: str, tmp_path: Path
 ) -> None:
-    feed = FrameFeed(pushed(ROW, sign="_weight"), tmp_path)
+    feed = FrameFeed(push_stream(ROW, sign="_weight"), tmp_path)
     with pytest.raises(DataError) as caught:
         feed.take([table(1, _weight=[1]), given_table], "q", 0)
     assert caught.value.code == code
@@ -590,7 +590,7 @@ def test_the_input_of_the_last_batches_is_kept(keep: Any, kept: int, tmp_path: P
     batches = []
     for number in range(6):
         feed.insert([record(number)])
-        files = summed(feed.poll(0).files)
+        files = with_checksums(feed.poll(0).files)
         archive.add(number, files)
         archive.add(number, files)
         feed.acknowledge(files)

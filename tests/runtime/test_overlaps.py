@@ -12,7 +12,7 @@ from incmrql.errors import DataError
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.runtime.feeds import Archive, FolderFeed
 from incmrql.runtime.reach import is_matched
-from tests.runtime.feeding import put, stream_of, summed
+from tests.runtime.feeding import put, stream_of, with_checksums
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place, average
 
@@ -83,7 +83,7 @@ def replacing(folder: Path, pattern: str, *, allow_empty: bool = False) -> Folde
         put(folder / f"{name}.csv", "1,a\n", 1)
     archive = Archive(folder.parent / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive, allow_empty=allow_empty)
-    files = summed(feed.poll(10).files)
+    files = with_checksums(feed.poll(10).files)
     archive.add(0, files)
     feed.acknowledge(files)
     return feed
@@ -108,7 +108,7 @@ def test_a_folder_that_lost_its_only_file_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     feed = replacing(folder, "")
     (folder / "a.csv").unlink()
-    feed.acknowledge(summed(feed.poll(10).files))
+    feed.acknowledge(with_checksums(feed.poll(10).files))
     (folder / "b.csv").unlink()
     with pytest.raises(DataError) as caught:
         feed.poll(10)

@@ -21,6 +21,7 @@ from incmrql.types.show import show_expr
 from incmrql.values import Value, identical, show
 from tests.docs.conftest import DOCS
 from tests.docs.examples import Example, examples, page
+from tests.effort import sample
 from tests.examples.running import EXAMPLES, SCRIPTS
 from tests.spark.lowered import python_calls, statements
 
@@ -127,7 +128,7 @@ def test_example(example: Example, spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("name", [script for script in SCRIPTS if script not in SLOW])
+@pytest.mark.parametrize("name", sample([name for name in SCRIPTS if name not in SLOW], 2))
 def test_script(name: str, spark: SparkSession) -> None:
     path, data = EXAMPLES / f"{name}.mrql", [str(EXAMPLES / "data")]
     expected = [answer.value for answer in api.run(path, data)]

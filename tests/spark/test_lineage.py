@@ -22,7 +22,7 @@ from incmrql.types.model import INT, STRING, Tuple
 from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.shapes import shaped
-from tests.effort import examples
+from tests.effort import examples, sample
 from tests.generators.queries import queries
 from tests.generators.tables import tables
 from tests.spark.answers import agree
@@ -80,7 +80,7 @@ def answers(text: str, data: Mapping[str, list[Value]], spark: SparkSession) -> 
     return found
 
 
-@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("text", sample(QUERIES, 2))
 def test_spark_says_where_rows_come_from(text: str, spark: SparkSession) -> None:
     (answer,) = answers(text, FULL, spark)
     assert answer

@@ -29,7 +29,7 @@ def users(spark: SparkSession) -> SparkSession:
     return spark.newSession()
 
 
-@pytest.mark.parametrize("question", sample(QUESTIONS, 2))
+@pytest.mark.parametrize("question", sample(QUESTIONS, 3))
 def test_a_question_is_answered_as_by_spark(
     question: str, users: SparkSession, tmp_path: Path
 ) -> None:

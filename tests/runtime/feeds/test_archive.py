@@ -10,7 +10,7 @@ import pytest
 from incmrql.engine.inputs import InputFile
 from incmrql.errors import DataError
 from incmrql.runtime.feeds import Archive, FolderFeed
-from tests.runtime.feeding import content, put, rows, stream_of, summed
+from tests.runtime.feeding import content, put, rows, stream_of, with_checksums
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 def looked(folder: Path) -> list[tuple[InputFile, str]]:
     stream = stream_of(f'stream(line, "{folder}", ",", type((int, string)))')
-    return summed(FolderFeed(stream, {}, 1).poll(10).files)
+    return with_checksums(FolderFeed(stream, {}, 1).poll(10).files)
 
 
 def test_files_of_the_user_are_read_again_where_they_are(folder: Path, tmp_path: Path) -> None:

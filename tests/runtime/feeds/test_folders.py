@@ -21,7 +21,7 @@ from incmrql.runtime.checkpoint.files import next_files
 from incmrql.runtime.feeds import Archive, FolderFeed, IngestedByPath, OnceFeed, folders
 from incmrql.runtime.feeds.folders import files_at
 from tests.effort import examples
-from tests.runtime.feeding import content, names, put, rows, stream_of, summed, take
+from tests.runtime.feeding import content, names, put, rows, stream_of, take, with_checksums
 
 
 def watched(path: Path | str, more: str = "") -> Stream:
@@ -110,7 +110,7 @@ def test_files_are_taken_when_they_are_at_rest_oldest_first(folder: Path, tmp_pa
     ]
     assert found.unsettled == 1
     assert {file.place for file in found.files} == {stream.place}
-    feed.acknowledge(summed(found.files))
+    feed.acknowledge(with_checksums(found.files))
     assert names(feed.poll(110.5).files) == ["c.csv"]
     assert content(stream, found.files) == rows((2, "a"))
 
@@ -197,7 +197,7 @@ def replacing(folder: Path, pattern: str) -> FolderFeed:
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(folder.parent / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive, allow_empty=True)
-    files = summed(feed.poll(10).files)
+    files = with_checksums(feed.poll(10).files)
     archive.add(0, files)
     feed.acknowledge(files)
     return feed
@@ -228,7 +228,7 @@ def test_a_file_that_vanished_is_taken_back(pattern: str, folder: Path) -> None:
     (folder / "a.csv").unlink()
     (file,) = feed.poll(10).files
     assert file.retracts == str(folder / "a.csv")
-    feed.acknowledge(summed([file]))
+    feed.acknowledge(with_checksums([file]))
     put(folder / "a.csv", "1,a\n", 1)
     assert [found.retracts for found in feed.poll(10).files] == [""]
 
@@ -245,8 +245,8 @@ def test_nothing_is_replaced_without_a_copy(folder: Path, tmp_path: Path) -> Non
     archive = Archive(tmp_path / "archive", "all")
     feed = FolderFeed(stream, {}, 1, archive)
     files = feed.poll(10).files
-    archive.add(0, summed(files))
-    feed.acknowledge(summed(files))
+    archive.add(0, with_checksums(files))
+    feed.acknowledge(with_checksums(files))
     put(folder / "a.csv", "2,b\n", 2)
     with pytest.raises(DataError, match="no copy of") as caught:
         feed.poll(10)
@@ -259,8 +259,8 @@ def test_a_file_that_is_replaced_waits_until_it_is_at_rest(folder: Path, tmp_pat
     archive = Archive(tmp_path / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive)
     files = feed.poll(10).files
-    archive.add(0, summed(files))
-    feed.acknowledge(summed(files))
+    archive.add(0, with_checksums(files))
+    feed.acknowledge(with_checksums(files))
     put(folder / "a.csv", "2,b\n3,c\n", 99.5)
     found = feed.poll(100)
     assert (found.files, found.unsettled) == ((), 1)
@@ -280,14 +280,14 @@ def test_a_file_that_is_replaced_by_an_older_one_is_replaced_in_one_batch(
         put(folder / name, "1,a\n", seconds)
     archive = Archive(tmp_path / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive)
-    files = summed(feed.poll(10).files)
+    files = with_checksums(feed.poll(10).files)
     archive.add(0, files)
     feed.acknowledge(files)
     total = content(stream, [file for file, _ in files])
     for name, seconds in (("a.csv", 2), ("b.csv", 1)):
         put(folder / name, "2,b\n", seconds)
     for left in (1, 0):
-        chosen = summed(next_files(feed.poll(10).files, 1, lambda _file: True))
+        chosen = with_checksums(next_files(feed.poll(10).files, 1, lambda _file: True))
         assert [bool(file.retracts) for file, _ in chosen] == [True, False]
         feed.acknowledge(chosen)
         total.update(content(stream, [file for file, _ in chosen]))
@@ -340,7 +340,7 @@ class Replacing(RuleBasedStateMachine):
     @rule(most=st.integers(1, 3), commits=st.booleans())
     def batch(self, most: int, commits: bool) -> None:
         self.now += 10
-        files = summed(next_files(self.feed.poll(self.now).files, most, lambda _file: True))
+        files = with_checksums(next_files(self.feed.poll(self.now).files, most, lambda _file: True))
         self.archive.add(self.number, files)
         if not commits:
             return

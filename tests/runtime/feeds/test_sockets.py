@@ -17,7 +17,7 @@ from incmrql.errors import DataError
 from incmrql.plan.program import Stream
 from incmrql.runtime.feeds import SocketFeed, sockets
 from incmrql.values import Record
-from tests.runtime.feeding import content, rows, stream_of, taken_in
+from tests.runtime.feeding import content, ingest, rows, stream_of
 
 
 @dataclass
@@ -90,7 +90,7 @@ def test_lines_arrive_whole_however_they_are_cut(tmp_path: Path) -> None:
         stream = source(peer, "line", LINE)
         with reading(stream, tmp_path) as feed:
             total: Counter[bytes] = Counter()
-            until(lambda: (total.update(taken_in(feed, stream)), total.total() == 3)[1])
+            until(lambda: (total.update(ingest(feed, stream)), total.total() == 3)[1])
             before = feed.status
         assert (before.connected, before.lines, before.cut_off) == (True, 3, 0)
         after = feed.status
@@ -106,7 +106,7 @@ def test_the_connection_is_made_again_when_the_peer_closes_it(tmp_path: Path) ->
             until(lambda: feed.status.lines == 2)
             assert feed.status.connections == 3
             assert feed.status.cut_off == 1
-            assert taken_in(feed, stream) == rows((1, "a"), (3, "c"))
+            assert ingest(feed, stream) == rows((1, "a"), (3, "c"))
 
 
 def test_a_peer_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_peer_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         with serving([b"hello\n"], stays=True, port=peer.port):
             until(lambda: feed.status.lines == 1)
             assert feed.status.problem == ""
-            assert taken_in(feed, stream) == rows("hello")
+            assert ingest(feed, stream) == rows("hello")
 
 
 def test_json_and_bad_lines(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_json_and_bad_lines(tmp_path: Path) -> None:
         stream = source(peer, "json", ", type(< a: int >)")
         with reading(stream, tmp_path) as feed:
             until(lambda: feed.status.lines == 3)
-            assert taken_in(feed, stream) == rows(Record({"a": 1}), Record({"a": 2}))
+            assert ingest(feed, stream) == rows(Record({"a": 1}), Record({"a": 2}))
 
 
 def test_a_header_is_of_the_connection(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_document_is_what_comes_over_a_connection(tmp_path: Path) -> None:
         stream = source(peer, "xml", ', {"p"}, type(< n: int >)')
         with reading(stream, tmp_path) as feed:
             until(lambda: bool(feed.poll(0).files))
-            assert taken_in(feed, stream) == rows(Record({"n": 1}), Record({"n": 2}))
+            assert ingest(feed, stream) == rows(Record({"n": 1}), Record({"n": 2}))
             until(lambda: feed.status.connections == 2)
             assert feed.poll(0).files == ()
 
@@ -167,7 +167,7 @@ def test_complete_lines_that_a_crash_left_are_taken(tmp_path: Path) -> None:
     (tmp_path / "0-c.received").write_bytes(b"zero\n")
     (tmp_path / "0-d.received").write_bytes(b"committed\n")
     feed = SocketFeed(stream, tmp_path, ["elsewhere/0-d.received"])
-    assert taken_in(feed, stream) == rows("zero", "one", "two")
+    assert ingest(feed, stream) == rows("zero", "one", "two")
     feed.close()
     assert list(tmp_path.iterdir()) == []
 
