@@ -159,7 +159,7 @@ def grows(few: list[Work], many: list[Work], place: int, ratio: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample(QUERIES, 4))
+@pytest.mark.parametrize("name", sample(QUERIES, 6))
 def test_no_more_is_read_than_is_said(name: str) -> None:
     physical, found = growth(name)
     few, many = sizes(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ import pytest
 
 from incmrql.algebra.failures.watches import failure_watches
 from incmrql.algebra.translate.queries import NO_VIEWS
+from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
@@ -25,14 +27,22 @@ from tests.plan.stepping import ALL, Batch, Run, deleted, inserted, r, s
 MOST, LEAST = 2**31 - 1, -(2**31)
 
 
+@cache
+def compiled_text(text: str) -> tuple[Run, Program, Physical]:
+    """A query with its watches, compiled once."""
+    run = Run(text, ALL)
+    program = program_of([run.item], run.script, watch=True)
+    return run, program, compile_program(program)
+
+
 class WatchedRun:
     """A query in the kernel, its watches compared with the evaluator after every batch."""
 
     def __init__(self, text: str, folder: Path) -> None:
-        self.run = Run(text, ALL)
-        self.program = program_of([self.run.item], self.run.script, watch=True)
+        run, self.program, physical = compiled_text(text)
+        self.run = run.fresh()
         self.watched = failure_watches([self.run.item.expr], self.run.script)[0]
-        self.kernel = KernelRun(self.program, folder)
+        self.kernel = KernelRun(self.program, folder, physical=physical)
 
     def step(self, batch: Batch) -> list[tuple[str, Value]]:
         """One batch; the operations that fail after it, with their rows."""
