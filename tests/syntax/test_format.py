@@ -16,7 +16,6 @@ from incmrql.syntax.parser.patterns import parse_pattern
 from incmrql.syntax.parser.scripts import parse_query, parse_script
 from incmrql.syntax.printer.expressions import format_expr
 from incmrql.syntax.printer.scripts import format_pattern, format_script, format_type
-from tests.effort import scale
 from tests.syntax.strategies import exprs, items, nodes, patterns, scripts, tuples, types
 
 # Trees have many shapes; most examples are small and take no time.
@@ -68,9 +67,7 @@ def test_a_text_of_a_path_stands_on_one_line() -> None:
 def test_the_random_scripts_have_nodes_of_every_class() -> None:
     found: set[type] = set()
 
-    @settings(
-        max_examples=scale(300, 600), derandomize=True, database=None, phases=[Phase.generate]
-    )
+    @settings(max_examples=600, derandomize=True, database=None, phases=[Phase.generate])
     @given(tuples(items(2), 5, 8))
     def collect(many_items: tuple[ast.Item, ...]) -> None:
         found.update(type(node) for node in nodes(ast.Script(many_items)))
