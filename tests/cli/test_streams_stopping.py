@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.commands import CODE
 from tests.cli.streams import AVERAGE, shop_at
+from tests.effort import sample
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONGEST_WAIT = 120.0
@@ -63,7 +64,7 @@ class Slow:
 COUNT = 'parser slow = "slow.Slow"; incr sum(select x.n from x in stream(slow, "in"));'
 
 
-@pytest.mark.parametrize("group", [True, False])
+@pytest.mark.parametrize("group", sample([True, False], 2))
 def test_sigterm_abandons_the_batch_on_its_way(tmp_path: Path, group: bool) -> None:
     mark = tmp_path / "go-on"
     (tmp_path / "slow.py").write_text(SLOW.replace("SLOW", str(mark)))

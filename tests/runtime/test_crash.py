@@ -36,9 +36,7 @@ ALL_CRASHES = {
     "intent": 13,
 }
 """After which of its writes the driver is killed, in which batch."""
-CRASHES = {
-    name: ALL_CRASHES[name] for name in scale(["manifest", "publish", "intent"], ALL_CRASHES)
-}
+CRASHES = {name: ALL_CRASHES[name] for name in scale(["publish", "intent"], ALL_CRASHES)}
 """Those that are tried: `test_faults.py` lets each write fail, without a process for each."""
 PUBLISHED = ("publish", "after")
 RETRIED = {14: "task-read", 15: "task-runs", 16: "task-parts", 17: "task-parts"}

@@ -18,6 +18,7 @@ from incmrql.spark.loops.placement import Offload
 from incmrql.spark.stream_job import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
+from tests.effort import sample
 from tests.plan import odd
 from tests.plan.loops import EXACT, MEANS, REACHED, ROWS, Loops
 
@@ -57,7 +58,7 @@ def changes(chance: random.Random, there: dict[str, list[Value]]) -> dict[str, l
 
 
 @pytest.mark.parametrize("iterate", ["default", "exact"])
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", sample(NAMED, 2))
 def test_each_batch_answers_as_the_batch_loop_does(
     session: incmrql.Session, name: str, iterate: LoopMode
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_loop_too_large_for_a_task_takes_its_steps_on_spark(
     run.stop()
 
 
-@pytest.mark.parametrize("name", ["products", "bounds", "settling", "named"])
+@pytest.mark.parametrize("name", sample(["products", "bounds", "settling", "named"], 2))
 def test_odd_values_go_through_the_steps_on_spark(
     session: incmrql.Session, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

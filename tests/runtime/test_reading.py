@@ -128,7 +128,7 @@ def test_a_killed_stream_ingests_each_file_once(spark: SparkSession, tmp_path: P
             place.put(number % 2, f"{number}.csv", f"{number},a", f"{number},", at=number)
         place.put(0, "gone.csv", "0,a", deletes=True, at=9)
     wanted = quiet.run(spark, ONE_BY_ONE)
-    for point, number in sample([("spooled", 1), ("intent", 2), ("committed", 4)], 2):
+    for point, number in sample([("spooled", 1), ("intent", 2), ("committed", 4)], 3):
         done = subprocess.run(
             [sys.executable, "-m", "tests.runtime.reading", str(tmp_path / "killed")],
             cwd=ROOT,

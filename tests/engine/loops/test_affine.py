@@ -34,7 +34,7 @@ from incmrql.plan.diffusion.shape import require_diffusion
 from incmrql.plan.diffusion.ways import Affine
 from incmrql.plan.nodes import Repeated
 from incmrql.values import Record, encode
-from tests.effort import fewer
+from tests.effort import fewer, sample
 from tests.oracle.diffusion.state import Error, Settings
 from tests.plan.diffusion import test_diffuse as known
 from tests.plan.diffusion.test_diffuse import edge, graph, inserted, node, rings, weighing
@@ -232,7 +232,7 @@ def agrees(run: Beside, expected: Error, found: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", sample(LOOPS, 2))
 def test_the_kernel_diffuses_as_the_reference_does(name: str, tmp_path: Path) -> None:
     """And what it states covers the error, in every batch."""
     seen: Counter[str] = Counter()

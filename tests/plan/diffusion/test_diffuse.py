@@ -33,6 +33,7 @@ from incmrql.types.model import DOUBLE, INT, LONG, Collection
 from incmrql.types.model import Record as RecordType
 from incmrql.types.scope import Catalog
 from incmrql.values import Record, Value, encode
+from tests.effort import sample
 from tests.oracle.diffusion.state import DiffusedState, Error, Settings
 from tests.oracle.states.base import RepeatedState, Work
 from tests.oracle.stepper import Stepper
@@ -279,7 +280,7 @@ def some_settings(chance: Random) -> Settings:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", sample(LOOPS, 2))
 def test_a_stated_bound_covers_the_error(name: str) -> None:
     """And is worth stating: often small, with differences cut off and the loop run again."""
     seen: Counter[str] = Counter()
