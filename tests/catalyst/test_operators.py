@@ -31,6 +31,7 @@ NOT_IN_DUCKDB = ("scalar_several", "grouping_sets_twice")
 """Texts that are errors there, or mean something else."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [q for q in QUERIES if q not in NOT_IN_DUCKDB])
 def test_the_answer_is_duckdbs(query: str) -> None:
     chance = Random(query)

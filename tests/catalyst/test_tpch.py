@@ -32,6 +32,7 @@ DUE = {
 """Warnings that say what the query asks for: one value that many rows are compared with."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_answer_is_duckdbs(query: str) -> None:
     chance = Random(query)

@@ -187,6 +187,7 @@ def locked(shop: Shop) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["locked", "locked/ck"])
 def test_a_checkpoint_in_a_read_only_folder(shop: Shop, locked: Path, name: str) -> None:
     done = follow(shop.folder, "--checkpoint", name)

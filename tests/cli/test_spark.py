@@ -27,6 +27,7 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -54,6 +54,7 @@ def test_an_edit_replaces_one_piece() -> None:
     assert edit.applied(text) == "def f(ä, b):\n    return ä <= b\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", SHARES)
 def test_all_edits_compile_and_change_the_module(part: str) -> None:
     mutants = all_mutants(part)

@@ -68,6 +68,7 @@ def heads() -> typed.Expr:
     return node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "levels", "most"),
     [(additions, 1, 3), (conditionals, 1, 3), (tuples, 2, 3), (cases, 1, 3), (domains, 1, 5),

@@ -148,6 +148,7 @@ def test_the_values_are_those_of_the_query(
     assert all(set(sources) <= read for _, sources in traced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", QUERIES[:-1] + TIES)
 @given(left=ROWS, right=ROWS, shuffle=st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_of_a_source_means_nothing(

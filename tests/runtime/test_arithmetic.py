@@ -142,6 +142,7 @@ SHAPES = (
 STREAM = 'stream(line, "{data}", ",", type(< K: string, A: int, B: int >), deletes: "{deletes}")'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few_rows", [10_000, -1], ids=["by the driver", "by tasks"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_count_follows_the_change(

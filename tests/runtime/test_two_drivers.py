@@ -67,6 +67,7 @@ def finished(place: Place) -> dict[str, Any]:
         return state(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_driver_that_wakes_after_another_has_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str

@@ -469,6 +469,7 @@ def test_nesting_of_300_levels_parses(name: str) -> None:
         assert parsed == again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NESTS)
 def test_nesting_of_1200_levels_is_refused(name: str) -> None:
     assert code(nested(name, 1200)) == "P008"

@@ -247,6 +247,7 @@ def push_and_step(checkpoint: str) -> None:
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point", ["spool-new:0", "spool-aside:0", "spool-old:0", "intent:0", "manifest:0", "after:0"]
 )
