@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.effort import scale
 from tests.runtime.cluster import HOSTS, Cluster, standalone, why_no_namespace
 from tests.runtime.expected import Rows, expected_answers, expected_changes
 from tests.runtime.on_blind_cluster import FILES, place_beside
@@ -30,11 +29,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
 LARGE, SMALL = 0, 1 << 30
-BATCHES = scale(4, 6)
-KILLED: Final = scale(
-    {2: "an executor", 3: "a worker"},
-    {2: "all executors", 3: "an executor", 5: "a worker"},
-)
+BATCHES = 6
+KILLED: Final = {2: "all executors", 3: "an executor", 5: "a worker"}
 """What is killed in the middle of a batch; those with an even number are small."""
 
 

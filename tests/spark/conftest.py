@@ -1,6 +1,6 @@
 """Sources of tests are small, and small files are read in the driver: here they go to workers.
 
-The commands of `tests/cli/test_spark.py` read them as users do.
+The commands of `tests/cli/test_spark.py`, in processes of their own, read them as users do.
 """
 
 from __future__ import annotations
