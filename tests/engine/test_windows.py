@@ -20,7 +20,7 @@ from incmrql.types import typed
 from incmrql.values import identical, show
 from tests.catalyst.judging import converted, evaluated, plans_of, program_of_script
 from tests.catalyst.random_windows import TABLE, random_query, random_rows
-from tests.engine.kernels import KernelRun
+from tests.engine.kernels import KernelRun, StagedRun
 
 PARTS = 8
 PER_PART = 12
@@ -32,14 +32,19 @@ def test_large_partitions_are_followed(part: int, tmp_path: Path) -> None:
         follow_large(seed, tmp_path / str(seed))
 
 
-def follow_large(seed: int, directory: Path) -> None:
+def test_stages_follow_large_partitions(tmp_path: Path) -> None:
+    for seed in range(PER_PART):
+        follow_large(seed, tmp_path / str(seed), StagedRun)
+
+
+def follow_large(seed: int, directory: Path, how: type[KernelRun] = KernelRun) -> None:
     """Compare the engine with the reference evaluator over batches that change a few rows."""
     chance = Random(1000 + seed)
     query = random_query(chance)
     script = converted(query.analyzed).script
     with deep_recursion():
         program = program_of_script(script)
-        kernel = KernelRun(program, directory, 2, compile_program(program))
+        kernel = how(program, directory, 2, compile_program(program))
         rows = Weighted([(row, 1) for row in random_rows(chance, 60)])
         change = rows
         for number in range(6):
