@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import inf, nan
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -38,13 +39,19 @@ _VALUES: Final[dict[str, Sequence[Any]]] = {
     "d": tuple(map(Decimal, ("0.00", "0.50", "1.25", "-2.00"))),
     "e": (0.0, 1.5, -2.0, 0.25),
 }
+_HARD: Final[dict[str, Sequence[Any]]] = {
+    "a": (2**62, 2**62, -(2**62), 1, 0, -3),
+    "e": (1e16, 1.0, -1e16, nan, inf, -inf, 5e-324, 0.1, 1e308, -0.0),
+}
+"""Sums of these overflow, or are rounded as the order will have it."""
 _NUMBERS: Final = ("int", "bigint", "double", "decimal(10,2)")
 
 
-def random_rows(chance: Random, most: int) -> list[tuple[Any, ...]]:
-    """Rows of the table, with few values of each column, some of them null."""
+def random_rows(chance: Random, most: int, *, hard: bool = False) -> list[tuple[Any, ...]]:
+    """Rows of the table, with few values of each column, some of them null, or hard to add up."""
+    values = _VALUES | _HARD if hard else _VALUES
     return [
-        tuple(None if chance.random() < 1 / 7 else chance.choice(_VALUES[c]) for c in COLUMNS)
+        tuple(None if chance.random() < 1 / 7 else chance.choice(values[c]) for c in COLUMNS)
         for _ in range(chance.randint(0, most))
     ]
 
