@@ -11,6 +11,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.types.walk import nodes
 from tests.catalyst.judging import converted, cross_products, plans_of, program_of_script
+from tests.effort import sample
 
 WITH_WINDOWS = (
     "q12", "q20", "q36", "q44", "q47", "q49", "q51", "q53", "q57", "q63", "q67", "q70", "q86",
@@ -36,8 +37,9 @@ def test_every_query_is_converted() -> None:
 def test_tables_are_joined_by_key() -> None:
     """All queries are planned; only q77 has tables that no equality connects, `from cs, cr`."""
     compared = {}
-    for query, plan in plans_of("tpcds").items():
-        program = program_of_script(converted(plan).script)
+    plans = plans_of("tpcds")
+    for query in {*sample(plans, 10), "q77"}:
+        program = program_of_script(converted(plans[query]).script)
         assert program.nodes
         compared[query] = cross_products(program)
     assert {query: joins for query, joins in compared.items() if joins} == {"q77": 1}
