@@ -88,6 +88,7 @@ fmt: setup ## format the code and repair what ruff can repair
 .PHONY: bench
 bench: setup ## run the benchmarks
 	$(BIN)/python -m benchmarks.frontend
+	$(BIN)/python -m benchmarks.planning
 
 # Each rival has an environment of its own, and is left out where it cannot be installed.
 RIVALS := pathway:pathway==0.33.0 flink:apache-flink==2.3.0

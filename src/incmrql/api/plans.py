@@ -31,7 +31,7 @@ from incmrql.compiler.plans import (
 from incmrql.compiler.sql import Statement, split_statements
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark.opaque import make_known
-from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan
+from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan, sql_frame
 from incmrql.spark.plans.substitution import substituted_frame
 from incmrql.spark.sources.registered import registered_frame
 from incmrql.spark.sources.spools import reading_session
@@ -200,11 +200,13 @@ def _answers(
             case "setting" | "input":
                 _execute(spark, statement)
             case "query":
-                answers.append((_analyze(spark, statement), source.name, ""))
-            case "view" | "answer":
-                view = _create_view(spark, statement)
-                if statement.kind == "answer":
-                    answers.append((view, source.name, statement.name))
+                answers.append((analyze_sql(spark, statement.text, source.name), source.name, ""))
+            case "view":
+                _create_view(spark, statement)
+            case "answer":
+                # What reads all of the view: so a view and its users share its plan.
+                view = read_plan(_create_view(spark, statement))
+                answers.append((view, source.name, statement.name))
         if statement.name:
             session.add_view(statement.name, spark.table(_quote(statement.name)))
     return answers
@@ -235,24 +237,22 @@ def _execute(spark: SparkSession, statement: Statement) -> None:
         raise QueryError(spark_problem(problem, statement.text, source.name)) from problem
 
 
-def _analyze(spark: SparkSession, statement: Statement) -> SparkPlan:
-    plan = analyze_sql(spark, statement.text, statement.span.source.name)
-    if not statement.columns:
-        return plan
-    if len(statement.columns) != len(plan.frame.columns):
+def _create_view(spark: SparkSession, statement: Statement) -> DataFrame:
+    """Create a view; returns the frame that reads all of it.
+
+    Its plan is read with those of the answers that use it: read at each view, the plans of a chain
+    of n views would have n * n nodes.
+    """
+    frame = sql_frame(spark, statement.text, statement.span.source.name)
+    if statement.columns and len(statement.columns) != len(frame.columns):
         message = (
             f'the view "{statement.name}" names {len(statement.columns)} columns, and its query '
-            f"has {len(plan.frame.columns)}"
+            f"has {len(frame.columns)}"
         )
         raise QueryError(Diagnostic("C007", message, statement.span))
-    return read_plan(plan.frame.toDF(*statement.columns))
-
-
-def _create_view(spark: SparkSession, statement: Statement) -> SparkPlan:
-    """Create a view, and analyse what reads all of it: so a view and its users share its plan."""
-    plan = _analyze(spark, statement)
-    plan.frame.createOrReplaceTempView(statement.name)
-    return replace(read_plan(spark.table(_quote(statement.name))), text=statement.text)
+    named = frame.toDF(*statement.columns) if statement.columns else frame
+    named.createOrReplaceTempView(statement.name)
+    return spark.table(_quote(statement.name))
 
 
 def _quote(name: str) -> str:

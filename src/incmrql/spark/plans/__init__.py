@@ -12,6 +12,6 @@
 
 from __future__ import annotations
 
-from incmrql.spark.plans.reader import SparkPlan, analyze_sql, read_plan
+from incmrql.spark.plans.reader import SparkPlan, analyze_sql, read_plan, sql_frame
 
-__all__ = ["SparkPlan", "analyze_sql", "read_plan"]
+__all__ = ["SparkPlan", "analyze_sql", "read_plan", "sql_frame"]

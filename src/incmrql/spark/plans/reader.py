@@ -48,6 +48,11 @@ def analyze_sql(spark: SparkSession, text: str, name: str = "<query>") -> SparkP
 
     A command (`INSERT`, `CREATE`, `SET`) is refused before it runs.
     """
+    return _read(sql_frame(spark, text, name), text, name)
+
+
+def sql_frame(spark: SparkSession, text: str, name: str = "<query>") -> DataFrame:
+    """The DataFrame of a SQL query, whose plan is analysed and not read; refused like the query."""
     if not internals.is_classic(spark):
         raise QueryError(connect_problem(spark))
     try:
@@ -55,12 +60,11 @@ def analyze_sql(spark: SparkSession, text: str, name: str = "<query>") -> SparkP
         command = command_in(spark, parsed)
         if command is not None:
             raise QueryError(command_problem(command, text, name))
-        frame = internals.frame_of_plan(spark, parsed)
+        return internals.frame_of_plan(spark, parsed)
     except PySparkException as problem:
         raise QueryError(spark_problem(problem, text, name)) from problem
     except internals.MISSING as problem:
         raise QueryError(no_plan_problem(problem, text, name)) from problem
-    return _read(frame, text, name)
 
 
 def read_plan(frame: DataFrame) -> SparkPlan:
