@@ -192,7 +192,7 @@ class Follower:
             for place, (answer, value) in enumerate(zip(answers, expected, strict=True)):
                 if not identical(answer, value):
                     return self._shown(f"batch {number}, output {place}", answer, value, batches)
-            if self.plan.kind == "parts":
+            if self.plan.is_cut:
                 whole, *parts = map(list, answers[:4])
                 if not identical(Bag(whole), Bag([row for part in parts for row in part])):
                     return self._shown(f"batch {number}, parts", whole, parts, batches)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from incmrql.catalyst import AnalyzedPlan, analyzed_from_json
+from incmrql.catalyst.nodes import nodes_of
 from tests.catalyst.pool import MAIN, PLANS
 from tests.catalyst.wide_texts import partitioned_texts, wide_text
 
@@ -38,6 +39,20 @@ class RandomPlan:
     kind: str
     seed: int
     plans: tuple[AnalyzedPlan, ...]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the parts have all rows of the whole.
+
+        They do not where the condition has `IN (query)`: in Spark it is false where it should be
+        null, and so is its opposite.
+        """
+        if self.kind != "parts":
+            return False
+        whole, part, *_ = (
+            sum(node.name == "InSubquery" for node in nodes_of(plan.plan)) for plan in self.plans
+        )
+        return whole == part
 
     @property
     def name(self) -> str:

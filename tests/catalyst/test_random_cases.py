@@ -51,6 +51,7 @@ def test_most_plans_are_converted() -> None:
     """A generator of queries that are refused would show nothing."""
     assert sum(map(is_refused, pool())) <= MOST_REFUSED * len(pool())
     assert {plan.kind for plan in pool()} == set(KINDS)
+    assert sum(plan.is_cut for plan in pool()) > len(pool()) / 5
 
 
 REACHED = (
