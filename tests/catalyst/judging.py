@@ -37,7 +37,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.types.model import NOTHING, Tuple, Type, bag
-from incmrql.values import Bag, Value, identical, show
+from incmrql.values import Bag, LocalTime, Months, Record, Value, identical, show
 from tests.catalyst.pool import read_plans
 from tests.catalyst.texts import tables, texts
 from tests.engine.kernels import KernelRun
@@ -130,13 +130,23 @@ _SOME: Final[dict[str, Sequence[Any]]] = {
     "float": (0.0, 0.5, -2.0),
     "boolean": (True, False),
     "date": tuple(date(2024, 1, 1) + timedelta(days) for days in (0, 1, 40)),
+    "binary": (b"", b"a", b"\xff\x00", b"ab"),
+    "timestamp_ntz": tuple(LocalTime(2024, 1, day, hour, 30) for day, hour in ((1, 0), (2, 9))),
+    "map<string,int>": tuple(
+        [Record({"key": key, "value": value}) for key, value in entries]
+        for entries in ((), (("a", 1),), (("b", 2), ("a", None)), (("a", 3), ("b", 1)))
+    ),
+    "interval year to month": tuple(map(Months, (0, 14, -7))),
+    "interval day to second": tuple(
+        timedelta(microseconds=count) for count in (0, 93_784_000_005, -3_600_000_000)
+    ),
     "timestamp": tuple(datetime(2024, 1, 1) + timedelta(hours=hours) for hours in (0, 1, 40)),
 }
 
 
 def random_row(columns: str, chance: Random) -> tuple[Any, ...]:
     """A row of a table with these columns, each null in one of six rows."""
-    kinds = [column.split(" ")[1] for column in columns.split(", ")]
+    kinds = [column.split(" ", 1)[1] for column in columns.split(", ")]
     return tuple(None if chance.random() < 1 / 6 else _random_value(kind, chance) for kind in kinds)
 
 

@@ -14,7 +14,7 @@ from incmrql.catalyst import AnalyzedPlan, analyzed_from_json
 
 PLANS: Final = Path(__file__).parent / "plans"
 MAIN: Final = "4.2"
-SETS: Final = ("tpch", "tpcds", "shapes", "operators", "windows", "frames")
+SETS: Final = ("tpch", "tpcds", "shapes", "operators", "windows", "frames", "types")
 
 
 def versions() -> list[str]:

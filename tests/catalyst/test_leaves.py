@@ -259,7 +259,7 @@ def test_notes_say_where_records_are_malformed_by_any_column(tmp_path: Path) -> 
         (files("/d", modifiedAfter="2024-01-01"), "C103", "modifiedAfter"),
         (files("/d", extra={"_metadata": TEXT}), "C103", "_metadata"),
         (files("/d", partitions={"ID": INTEGER}, columns={"id": INTEGER}), "C104", "columns"),
-        (files("/d", columns={"b": PlanNode("BinaryType")}), "C105", "binary"),
+        (files("/d", columns={"b": PlanNode("VariantType")}), "C105", "variant"),
         (PlanNode("HiveTableRelation", {"output": (), "$leaf": 1}), "C104", "table of Hive"),
         (PlanNode("DataSourceV2Relation", {"output": (), "$leaf": 1}), "C104", "connector"),
         (PlanNode("StreamingRelationV2", {"output": (), "$leaf": 1}), "C104", "streaming"),

@@ -46,6 +46,7 @@ class From:
 def select(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """A query whose rows have the wanted type."""
     assert isinstance(wanted, Collection)
+    assert wanted.kind != "map"  # only plans of Spark have maps
     return _select(maker, wanted.kind, wanted.element, scope, depth)[0]
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal as DecimalValue
 from itertools import islice, product
 
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     BYTE,
     DATE,
@@ -21,10 +22,11 @@ from incmrql.types.model import (
     SHORT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Decimal,
     Type,
 )
-from incmrql.values import Value
+from incmrql.values import LocalTime, Value
 from incmrql.values.numbers import INTEGER_RANGES, normal, quantize, to_float32
 
 MOST_ROWS = 1_500
@@ -207,6 +209,13 @@ _TIMES: list[Value] = [
 ]  # fmt: skip
 
 
+_BYTES: list[Value] = [
+    None, b"", b"\0", b"\0\0", b"\0a", b"a", b"a\0", b"ab", b"b", b"\x7f", b"\x80", b"\xff",
+    b"\xff\xff",
+    "\u00e9".encode(), "\U0001f600".encode(), b"\xc3", bytes(range(256)), b"abc" * 30,
+]  # fmt: skip
+
+
 def edges(type_: Type) -> list[Value]:
     """The values that functions of a type are tried with; null is among them."""
     match type_:
@@ -226,6 +235,8 @@ _EDGES: dict[Type, list[Value]] = {
     DATE: _DATES,
     TIMESTAMP: _TIMES,
     NOTHING: [None],
+    BINARY: _BYTES,
+    TIMESTAMP_NTZ: [t and LocalTime.of(t) for t in _TIMES],
 }
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from incmrql.lower.tree import Dialect
+from incmrql.types.model import TIMESTAMP_NTZ
 from tests.lower.agreement import (
     Question,
     differences,
@@ -32,6 +33,7 @@ from tests.lower.spark_functions import (
     string_cases,
     time_cases,
 )
+from tests.lower.spark_types import binary_cases, local_time_cases, span_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +48,9 @@ FAMILIES: dict[str, Callable[[], Iterator[SparkCase]]] = {
     "times": time_cases,
     "arrays": array_cases,
     "more": more_cases,
+    "binaries": binary_cases,
+    "local times": local_time_cases,
+    "spans": span_cases,
 }
 
 
@@ -94,7 +99,7 @@ def test_spark(family: str, mode: str, spark: SparkSession) -> None:
     try:
         problems = []
         for question in questions(chosen, 8):
-            spark.createDataFrame(_with_results(question)).createOrReplaceTempView("arguments")
+            _arguments(spark, _with_results(question), question)
             results = spark.sql(_question_text(question)).toArrow().sort_by("row0")
             for i, case in enumerate(question.cases):
                 problems += _unlike(case, _with_nulls(results[f"r{i}"], case))
@@ -113,7 +118,7 @@ def test_spark_fails_where_there_is_no_result(family: str, spark: SparkSession) 
     try:
         silent = []
         for question in questions([c for c in cases(family) if c.mode == "ansi"], 8):
-            spark.createDataFrame(question.table()).createOrReplaceTempView("arguments")
+            _arguments(spark, question.table(), question)
             for case in question.cases:
                 row = _failing_row(case)
                 if row is not None and not _fails(_text(question, case), row, spark):
@@ -121,6 +126,16 @@ def test_spark_fails_where_there_is_no_result(family: str, spark: SparkSession) 
     finally:
         spark.conf.set("spark.sql.ansi.enabled", usual or "false")
     assert not silent
+
+
+def _arguments(spark: SparkSession, table: Any, question: Question) -> None:
+    """Register the arguments; from a table Spark takes all timestamps for such with a zone."""
+    frame = spark.createDataFrame(table)
+    for case in question.cases:
+        for name, type_ in zip(question.names(case), case.parameters, strict=True):
+            if type_ == TIMESTAMP_NTZ:
+                frame = frame.withColumn(name, frame[name].cast("timestamp_ntz"))
+    frame.createOrReplaceTempView("arguments")
 
 
 def _unlike(case: Any, column: Any) -> list[str]:

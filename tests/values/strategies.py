@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from incmrql.values import Bag, Data, Record, Value
+from incmrql.values import Bag, Data, LocalTime, Months, Record, Value
 
 Values: TypeAlias = st.SearchStrategy[Any]
 
@@ -57,11 +57,29 @@ def timestamps() -> st.SearchStrategy[datetime]:
     return st.builds(_in_zone, moments, zones)
 
 
+def local_times() -> st.SearchStrategy[LocalTime]:
+    return st.one_of(st.datetimes().map(LocalTime.of), st.just(LocalTime(1970, 1, 1)))
+
+
+def months() -> st.SearchStrategy[Months]:
+    return st.one_of(st.integers(-14, 14), st.integers(-(2**31), 2**31 - 1)).map(Months)
+
+
+def durations() -> st.SearchStrategy[timedelta]:
+    micros = st.one_of(st.integers(-2, 2), st.integers(LONG_MIN, LONG_MAX))
+    return micros.map(lambda count: timedelta(microseconds=count))
+
+
+def binaries() -> st.SearchStrategy[bytes]:
+    return st.one_of(st.binary(max_size=4), st.sampled_from([b"\0", b"\0\0", b"\0\xff", b"\xff"]))
+
+
 def leaves() -> list[Values]:
     """One strategy per kind of scalar."""
     return [
         *[st.none(), st.booleans(), integers(), floats(), decimals()],
         *[texts(), dates(), timestamps()],
+        *[local_times(), months(), durations(), binaries()],
     ]
 
 

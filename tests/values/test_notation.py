@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.errors import InternalError
-from incmrql.values import Bag, Data, Record, Value, identical, read, show
+from incmrql.values import Bag, Data, LocalTime, Months, Record, Value, identical, read, show
 from tests.values.strategies import CONSTRUCTORS, decimals, floats, values
 
 
@@ -82,6 +82,14 @@ TABLE: list[tuple[Value, str]] = [
     (datetime(2026, 1, 31, 10), 'timestamp("2026-01-31T10:00:00Z")'),
     (datetime(2026, 1, 31, 10, 0, 0, 500000), 'timestamp("2026-01-31T10:00:00.5Z")'),
     (datetime(26, 1, 31, 10, 0, 0, 1), 'timestamp("0026-01-31T10:00:00.000001Z")'),
+    (LocalTime(2026, 1, 31, 10), 'timestamp_ntz("2026-01-31T10:00:00")'),
+    (LocalTime(1, 1, 1, 0, 0, 0, 100), 'timestamp_ntz("0001-01-01T00:00:00.0001")'),
+    (b"\x00\xff", 'binary("00ff")'),
+    (b"", 'binary("")'),
+    (Months(14), 'interval("1-2")'),
+    (Months(-11), 'interval("-0-11")'),
+    (timedelta(days=1, hours=2, microseconds=3_500_000), 'interval("1 02:00:03.5")'),
+    (timedelta(microseconds=-1), 'interval("-0 00:00:00.000001")'),
     ("", '""'),
     ('say "hi"\\', r'"say \"hi\"\\"'),
     ("a\nb\tc\rd", r'"a\nb\tc\rd"'),

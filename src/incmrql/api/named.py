@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from incmrql.values import Bag, Value, encode
+from incmrql.types.model import (
+    Collection,
+    Record,
+    Tuple,
+    Type,
+    contains_map,
+    entry_types,
+    is_map,
+)
+from incmrql.values import Bag, Map, Value, encode
+from incmrql.values import Record as RecordValue
 
 if TYPE_CHECKING:
     from incmrql.plan.program import Output
 
 
-def row_maker(columns: Sequence[str]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """The function that gives a tuple the names of its columns."""
+def row_maker(columns: Sequence[str], element: Type) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The function that gives a tuple of a type the names of its columns."""
     from pyspark.sql import Row  # rows of MRQL have no names, and do without Spark
 
     template = Row(*columns)
+    has_maps = contains_map(element)
 
     def named(values: Sequence[Any]) -> tuple[Any, ...]:
-        row: tuple[Any, ...] = template(*values)
+        row: tuple[Any, ...] = template(*(with_dicts(values, element) if has_maps else values))
         return row
 
     return named
+
+
+def with_dicts(value: Value, type_: Type) -> Any:
+    """A value with dictionaries for the maps in it; a map by arrays stays a list of entries."""
+    match type_:
+        case _ if value is None:
+            return None
+        case Collection(_, element) if is_map(type_):
+            _, inner = entry_types(type_)
+            pairs = [(entry["key"], with_dicts(entry["value"], inner)) for entry in value]
+            is_hashable = all(isinstance(key, Hashable) for key, _ in pairs)
+            return Map(pairs) if is_hashable else [with_dicts(one, element) for one in value]
+        case Collection(kind, element):
+            items = [with_dicts(item, element) for item in value]
+            return Bag(items) if kind == "bag" else items
+        case Record(fields):
+            return RecordValue.of(type_.names, [with_dicts(value[n], t) for n, t in fields])
+        case Tuple(items):
+            return tuple([with_dicts(item, t) for item, t in zip(value, items, strict=True)])
+        case _:
+            return value
 
 
 def named_rows(value: Value, output: Output) -> Value:
@@ -32,7 +64,7 @@ def named_rows(value: Value, output: Output) -> Value:
     columns = output.item.columns
     if not columns or not isinstance(value, list):
         return value
-    rows = [*map(row_maker(columns), value)]
+    rows = [*map(row_maker(columns, output.element), value)]
     for position, descending in reversed(output.item.shown_by):
         rows.sort(key=lambda row: encode(row[position]), reverse=descending)
     return Bag(rows) if isinstance(value, Bag) else rows
@@ -43,7 +75,7 @@ def named_changes(changes: list[tuple[Value, int]], output: Output) -> list[tupl
     columns = output.item.columns
     if not columns:
         return changes
-    named = row_maker(columns)
+    named = row_maker(columns, output.element)
     return [(named(row), weight) for row, weight in changes]
 
 

@@ -30,6 +30,7 @@ from incmrql.compiler.plans import (
 )
 from incmrql.compiler.sql import Statement, split_statements
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
+from incmrql.spark.forms import restored
 from incmrql.spark.opaque import make_known
 from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan, sql_frame
 from incmrql.spark.plans.substitution import substituted_frame
@@ -112,8 +113,9 @@ class SparkProgram:
         """The rows of an answer from what is there now, in the order in which Spark gives them."""
         frame, item = self.current_frame(session, number), self.compiled.items[number].item
         assert isinstance(item.expr.type, Collection)
-        rows = values(packed_rows(frame), item.expr.type.element)
-        return Bag(map(row_maker(item.columns), rows))
+        element = item.expr.type.element
+        rows = values(packed_rows(frame), element)
+        return Bag(map(row_maker(item.columns, element), rows))
 
     def description(self, numbers: Sequence[int]) -> dict[str, Any]:
         """What a checkpoint keeps of some of the answers, to make their program again."""
@@ -167,11 +169,12 @@ def _as_leaf(rows: DataFrame, schema: StructType) -> DataFrame:
     # What was computed when a row was inserted is in the last columns.
     rows = rows.select(*[functions.col(_quote(name)) for name in rows.columns[: len(schema)]])
     names = [f"_{place}" for place, _ in enumerate(schema.fields, 1)]
+    renamed = rows.toDF(*names)
     columns = [
-        functions.col(name).cast(column.dataType)
-        for name, column in zip(names, schema.fields, strict=True)
+        restored(renamed[own.name], own.dataType, column.dataType)
+        for own, column in zip(renamed.schema.fields, schema.fields, strict=True)
     ]
-    return rows.toDF(*names).select(*columns)
+    return renamed.select(*columns)
 
 
 def of_frames(session: Session, frames: Sequence[DataFrame], options: InputOptions) -> SparkProgram:

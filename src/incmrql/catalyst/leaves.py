@@ -27,8 +27,20 @@ from incmrql.catalyst.types import model_type
 from incmrql.io.spark_files import escape, is_pattern, local_path, local_paths, roots
 from incmrql.io.vectorised.spark_parquet import may_read
 from incmrql.types import typed
-from incmrql.types.model import DATE, STRING, TIMESTAMP, Collection, Record, Tuple, Type, bag
-from incmrql.values import Bag
+from incmrql.types.model import (
+    DATE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Collection,
+    Record,
+    Tuple,
+    Type,
+    bag,
+    is_day_time,
+    is_year_month,
+)
+from incmrql.values import Bag, LocalTime, Months
 from incmrql.values import Record as RecordValue
 from incmrql.values.encoding import EPOCH, EPOCH_DAY, MICROSECOND
 
@@ -537,6 +549,8 @@ def _json_type(type_: PlanNode) -> Any:
             return "timestamp_ntz"
         case "CharType" | "VarcharType":
             return "string"
+        case "YearMonthIntervalType" | "DayTimeIntervalType":
+            return str(model_type(type_))
         case name:
             return name.removesuffix("Type").lower()
 
@@ -558,6 +572,12 @@ def _value(value: Any, type_: Type) -> Any:
             return date.fromordinal(value + EPOCH_DAY)
         case int(), _ if type_ == TIMESTAMP:
             return EPOCH + value * MICROSECOND
+        case int(), _ if type_ == TIMESTAMP_NTZ:
+            return LocalTime.after_1970(value)
+        case int(), _ if is_year_month(type_):
+            return Months(value)
+        case int(), _ if is_day_time(type_):
+            return value * MICROSECOND
         case tuple(), Collection(kind, element):
             items = [_value(each, element) for each in value]
             return Bag(items) if kind == "bag" else items

@@ -8,9 +8,11 @@ from typing import Final
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     BYTE,
     DATE,
+    DAY_TIME_INTERVALS,
     DOUBLE,
     FLOAT,
     INT,
@@ -19,10 +21,14 @@ from incmrql.types.model import (
     SHORT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    YEAR_MONTH_INTERVALS,
     Decimal,
     Record,
     Type,
+    contains_map,
     list_of,
+    map_of,
 )
 
 _PLAIN: Final[dict[str, Type]] = {
@@ -35,17 +41,14 @@ _PLAIN: Final[dict[str, Type]] = {
     "DoubleType": DOUBLE,
     "DateType": DATE,
     "TimestampType": TIMESTAMP,
+    "TimestampNTZType": TIMESTAMP_NTZ,
+    "BinaryType": BINARY,
     "NullType": NOTHING,
     "CharType": STRING,
     "VarcharType": STRING,
 }
 _REASONS: Final = {
-    "BinaryType": "binary columns are not converted yet",
-    "TimestampNTZType": "timestamps without a time zone are not converted yet",
-    "DayTimeIntervalType": "intervals are converted as constants in the arithmetic of dates only",
-    "YearMonthIntervalType": "intervals are converted as constants in the arithmetic of dates only",
     "CalendarIntervalType": "a calendar interval has no order, and cannot be compared",
-    "MapType": "maps are not converted yet",
     "VariantType": "a variant cannot be compared or grouped by",
 }
 _BINARY_COLLATION: Final = ("string", "string collate UTF8_BINARY")
@@ -64,9 +67,27 @@ def model_type(data_type: PlanNode) -> Type:
             return list_of(model_type(data_type["elementType"]))
         case "StructType":
             return _record(data_type)
+        case "MapType":
+            return map_of(model_type(data_type["keyType"]), model_type(data_type["valueType"]))
+        case "YearMonthIntervalType":
+            return YEAR_MONTH_INTERVALS[_fields_of(data_type)]
+        case "DayTimeIntervalType":
+            return DAY_TIME_INTERVALS[_fields_of(data_type)]
         case name:
             reason = _REASONS.get(name, f"{name} of Spark is not known here")
             raise Refused("C105", reason, node=data_type)
+
+
+def _fields_of(data_type: PlanNode) -> tuple[int, int]:
+    """The numbers of the first and last unit of an interval."""
+    return int(data_type["startField"]), int(data_type["endField"])
+
+
+def require_no_map(type_: Type, what: str, node: PlanNode) -> None:
+    """Raise `Refused` if values of a type are compared as wholes and have a map in them."""
+    if contains_map(type_):
+        hint = "Compare map_entries(m), in which the order of the entries counts."
+        raise Refused("C105", f"{what} has a map, and maps are not compared", hint, node)
 
 
 def _string(data_type: PlanNode) -> Type:

@@ -16,7 +16,7 @@ import io
 import lzma
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Final
@@ -27,8 +27,9 @@ from incmrql.io.json.values import dump_json
 from incmrql.io.parquet import write_parquet
 from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Collection, Record, Tuple, Type
-from incmrql.values import Bag, Value, canonical, show, sort_values
+from incmrql.values import Bag, LocalTime, Months, Value, canonical, show, sort_values
 from incmrql.values.notation import show_float
+from incmrql.values.spans import span_text
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 
@@ -96,6 +97,8 @@ def _csv_field(value: Value) -> str:
             return ""
         case bool():
             return "true" if value else "false"
+        case Months():
+            return span_text(value)
         case int():
             return str(value)
         case float():
@@ -104,6 +107,12 @@ def _csv_field(value: Value) -> str:
             return _csv_text(value)
         case Decimal():
             return f"{value:f}"
+        case LocalTime():
+            return value.isoformat()
+        case timedelta():
+            return span_text(value)
+        case bytes():
+            return value.hex()
         case datetime():
             return f"{canonical(value).replace(tzinfo=None).isoformat()}Z"
         case date():

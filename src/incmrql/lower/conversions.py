@@ -37,12 +37,14 @@ from incmrql.types.model import (
     NOTHING,
     STRING,
     TIMESTAMP,
+    Basic,
     Decimal,
     Nothing,
     Type,
     is_float,
     is_integer,
     is_numeric,
+    storage_type,
 )
 
 _INTEGER: Final = "[+-]?[0-9]+"
@@ -88,6 +90,8 @@ def widen(
     if source == target:
         return operand
     match source, target:
+        case Basic(), Basic() if storage_type(source) == storage_type(target):
+            return operand
         case _, Decimal() if not widens(source, target):
             # The join of two decimal types is cut to 38 digits: not every value fits.
             return _attempt(operand, target, dialect)

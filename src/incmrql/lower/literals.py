@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from incmrql.lower.tree import Dialect, boolean, call, cast, parts_of, text, type_text, typed_null
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     BYTE,
     DATE,
@@ -22,6 +23,7 @@ from incmrql.types.model import (
     SHORT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Any,
     Collection,
     Data,
@@ -29,8 +31,11 @@ from incmrql.types.model import (
     Record,
     Tuple,
     Type,
+    is_day_time,
+    is_year_month,
 )
 from incmrql.values import Value, canonical, encode
+from incmrql.values.encoding import MICROSECOND
 from incmrql.values.numbers import normal
 
 _SUFFIX: Final[Mapping[Type, str]] = {BYTE: "Y", SHORT: "S", INT: "", LONG: "L"}
@@ -119,6 +124,14 @@ def _basic(value: Value, type_: Type, dialect: Dialect) -> exp.Expression:
             return cast(text(value.isoformat()), "DATE")
         case _ if type_ == TIMESTAMP:
             return cast(text(_moment(value)), type_text(type_, dialect))
+        case _ if type_ == TIMESTAMP_NTZ:
+            return cast(text(value.isoformat(" ")), type_text(type_, dialect))
+        case _ if type_ == BINARY:
+            return binary(value, dialect)
+        case _ if is_year_month(type_):
+            return integer(int(value), INT, dialect)
+        case _ if is_day_time(type_):
+            return integer(value // MICROSECOND, LONG, dialect)
         case _:
             return typed_null(type_, dialect)  # the type of null alone
 

@@ -158,6 +158,13 @@ def _trim(name: str) -> Lowering:
     return lambda this: call(name, *this.arguments)
 
 
+# --- Bytes ---
+
+
+def _hex(this: Call) -> exp.Expression:
+    return call("hex", this.arguments[0])
+
+
 # --- Dates ---
 
 
@@ -204,6 +211,13 @@ NATIVE: Final[Mapping[str, Lowering]] = {
     "spark.trim(string, string)": _trim("trim"),
     "spark.ltrim(string, string)": _trim("ltrim"),
     "spark.rtrim(string, string)": _trim("rtrim"),
+    "spark.utf8(string)": lambda this: call("encode", this.arguments[0]),
+    "spark.concat(binary, binary)": lambda this: binary(exp.DPipe, *this.arguments),
+    "spark.octet_length(binary)": lambda this: cast(
+        call("octet_length", this.arguments[0]), "INTEGER"
+    ),
+    "spark.hex(binary)": _hex,
+    "spark.md5(binary)": lambda this: call("md5", this.arguments[0]),
     "spark.add_months(date, int)": _add_months,
     "spark.quarter(date)": _part("quarter"),
     "spark.dayofweek(date)": _part("dayofweek", 1),

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from incmrql.errors import InternalError
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     BYTE,
     DATE,
@@ -23,6 +24,7 @@ from incmrql.types.model import (
     SHORT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Any,
     Basic,
     Collection,
@@ -32,6 +34,7 @@ from incmrql.types.model import (
     Record,
     Tuple,
     Type,
+    storage_type,
 )
 
 
@@ -53,6 +56,8 @@ _BASIC = {
     STRING: ("STRING", "VARCHAR"),
     DATE: ("DATE", "DATE"),
     TIMESTAMP: ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
+    TIMESTAMP_NTZ: ("TIMESTAMP_NTZ", "TIMESTAMP"),
+    BINARY: ("BINARY", "BLOB"),
 }
 
 
@@ -60,7 +65,7 @@ def type_text(type_: Type, dialect: Dialect) -> str:
     """The SQL type that holds the values of a type; `io.arrow.types` has the Arrow types."""
     match type_:
         case Basic():
-            return _BASIC[type_][dialect is Dialect.DUCKDB]
+            return _BASIC[storage_type(type_)][dialect is Dialect.DUCKDB]
         case Decimal(precision, scale):
             return f"DECIMAL({precision}, {scale})"
         case Nothing() | Record(()) | Tuple(()):

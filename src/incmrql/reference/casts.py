@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -24,21 +24,25 @@ from incmrql.types.model import (
     JSON,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     XML,
     Any,
     Basic,
     Data,
     Nothing,
     Type,
+    is_day_time,
     is_float,
     is_integer,
+    is_year_month,
 )
 from incmrql.types.model import Collection as CollectionType
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Record as RecordType
 from incmrql.types.model import Tuple as TupleType
-from incmrql.values import Bag, Record, Value, show, sort_values
+from incmrql.values import Bag, LocalTime, Months, Record, Value, canonical, show, sort_values
 from incmrql.values import Data as DataValue
+from incmrql.values.encoding import MICROSECOND
 from incmrql.values.notation import show_float
 
 
@@ -57,6 +61,27 @@ def widen(value: Value, target: Type) -> Value:
             return Record.of(target.names, [widen(value[name], type_) for name, type_ in fields])
         case CollectionType(_, element):
             return collection(target, [widen(item, element) for item in value])
+        case Basic():
+            return _of_storage(value, target)
+        case _:
+            return value
+
+
+def _of_storage(value: Value, target: Basic) -> Value:
+    """An interval or local time as the number or timestamp that stands for it, or back."""
+    match value:
+        case Months():
+            return Months(value) if is_year_month(target) else int(value)
+        case timedelta():
+            return value if is_day_time(target) else value // MICROSECOND
+        case LocalTime() if target == TIMESTAMP:
+            return datetime.combine(value.date(), value.time(), UTC)
+        case datetime() if target == TIMESTAMP_NTZ:
+            return LocalTime.of(canonical(value))
+        case int() if is_year_month(target):
+            return Months(value)
+        case int() if is_day_time(target):
+            return value * MICROSECOND
         case _:
             return value
 

@@ -158,7 +158,7 @@ def ordered_elements(value: Value) -> list[Value]:
 
 def collection(type_: Type, values: Iterable[Value]) -> list[Value]:
     """A bag or list of these values, as the type says."""
-    is_list = isinstance(type_, Collection) and type_.kind == "list"
+    is_list = isinstance(type_, Collection) and type_.kind != "bag"
     return list(values) if is_list else Bag(values)
 
 

@@ -28,7 +28,10 @@ from incmrql.reference.operators import collection, fit_to_type
 from incmrql.types import model
 from incmrql.types.lattice import join
 from incmrql.types.model import (
+    BINARY,
     JSON,
+    SPARK_TYPES,
+    TIMESTAMP_NTZ,
     Any,
     Basic,
     Collection,
@@ -38,13 +41,18 @@ from incmrql.types.model import (
     Record,
     Tuple,
     Type,
+    is_day_time,
     is_float,
     is_integer,
+    is_map,
+    is_year_month,
 )
 from incmrql.types.model import Decimal as DecimalType
-from incmrql.values import Bag, Value, canonical, encode, sort_values
+from incmrql.values import Bag, LocalTime, Months, Value, canonical, encode, sort_values
 from incmrql.values import Data as DataValue
 from incmrql.values import Record as RecordValue
+from incmrql.values.encoding import MICROSECOND
+from incmrql.values.numbers import INTEGER_RANGES
 
 # --- Calls ---
 
@@ -76,6 +84,8 @@ def from_python(obj: AnyObject, type_: Type, *, exact: bool = False) -> Value:
             return None
         case Any():
             return _untyped_value(plain)
+        case Basic() if type_ in SPARK_TYPES:
+            return _spark_scalar(plain, type_)
         case Basic() | DecimalType():
             return _scalar(plain, type_)
         case Tuple(items):
@@ -92,6 +102,8 @@ def from_python(obj: AnyObject, type_: Type, *, exact: bool = False) -> Value:
             values = [from_python(by_name[name], part, exact=exact) for name, part in fields]
             return RecordValue.of(type_.names, values)
         case Collection(_, element):
+            if isinstance(plain, Mapping) and is_map(type_):
+                plain = [{"key": key, "value": value} for key, value in plain.items()]
             values = [from_python(part, element, exact=exact) for part in _elements(plain, type_)]
             is_set = isinstance(plain, set | frozenset | Bag)
             return collection(type_, sort_values(values) if is_set else values)
@@ -118,6 +130,22 @@ def _scalar(obj: AnyObject, type_: Type) -> Value:
     except ArithmeticError:
         _refuse(obj, type_)
     return canonical(value) if value is not None else _refuse(obj, type_)
+
+
+def _spark_scalar(obj: AnyObject, type_: Basic) -> Value:
+    """A scalar of a type that only plans of Spark have; an interval of months is their number."""
+    match obj:
+        case bytes() | bytearray() if type_ == BINARY:
+            return bytes(obj)
+        case datetime() if type_ == TIMESTAMP_NTZ and obj.tzinfo is None:
+            return LocalTime.of(obj)
+        case dt.timedelta() if is_day_time(type_) and obj // MICROSECOND in INTEGER_RANGES["long"]:
+            return obj
+        case int() if is_year_month(type_) and not isinstance(obj, bool):
+            # A range looks a subclass of int up number by number.
+            return Months(obj) if int(obj) in INTEGER_RANGES["int"] else _refuse(obj, type_)
+        case _:
+            return _refuse(obj, type_)
 
 
 def _python_types(type_: Type) -> tuple[type, ...]:

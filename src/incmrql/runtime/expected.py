@@ -108,7 +108,7 @@ class Expected:
             reader = stream.source.reader
             if reader is not None and reader.computed:
                 rows = self.ingested.rows(stream)
-                for answer in different_answers(rows, len(reader.columns), reader.computed):
+                for answer in different_answers(rows, reader):
                     message = (
                         f"{answer.shown} gave {show(answer.kept, 10)} when the row "
                         f"{show(answer.row, 10)} of {stream.name} was ingested, and gives "

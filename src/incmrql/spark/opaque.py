@@ -6,6 +6,7 @@ every run: whoever analyses a query that has the column makes it known here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,13 +14,14 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
+from pyspark.sql import types as spark_types
 
 from incmrql.catalyst.computed import Definition, OpaqueColumn, Path
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
-from incmrql.spark import internals
+from incmrql.spark import forms, internals
 from incmrql.spark.plans.reader import SparkPlan
 from incmrql.spark.values import ONE
-from incmrql.types.typed import ComputedColumn
+from incmrql.types.typed import ComputedColumn, SparkReader
 
 _KNOWN: Final[dict[str, _Nodes]] = {}
 """By the text of a column, the nodes that compute it."""
@@ -152,6 +154,19 @@ def _reason(problem: Exception) -> str:
 # --- Functions that answer differently ---
 
 
+def _as_read(rows: DataFrame, reader: SparkReader) -> DataFrame:
+    """Rows that are kept, with the columns of their leaf as Spark has read them."""
+    schema = spark_types.StructType.fromJson(json.loads(reader.schema))
+    types = {field.name.lower(): field.dataType for field in schema.fields}
+    wanted = [types[name.lower()] for name in reader.columns]
+    own = rows.schema.fields
+    columns = [
+        forms.restored(rows[have.name], have.dataType, type_).alias(have.name)
+        for have, type_ in zip(own, wanted, strict=False)
+    ]
+    return rows.select(*columns, *[rows[field.name] for field in own[len(wanted) :]])
+
+
 @dataclass(frozen=True, slots=True)
 class DifferentAnswer:
     """A column whose kept value is not the one that is computed now, for one row."""
@@ -162,17 +177,17 @@ class DifferentAnswer:
     now: Any
 
 
-def different_answers(
-    rows: DataFrame, width: int, columns: Sequence[ComputedColumn]
-) -> Iterator[DifferentAnswer]:
+def different_answers(rows: DataFrame, reader: SparkReader) -> Iterator[DifferentAnswer]:
     """For each computed column a row for which it differs now, if there is one.
 
     The rows have the kept values in their last columns.
     """
     if rows.columns == [ONE]:
         rows = rows.select(f"{ONE}.*")
+    width, columns = len(reader.columns), reader.computed
     names = [f"_{place}" for place in range(1, len(rows.columns) + 1)]
-    again = with_computed(rows.toDF(*names), width, columns)
+    again = with_computed(_as_read(rows.toDF(*names), reader), width, columns)
+    again = again.select(*forms.kept(again))
     for number, column in enumerate(columns):
         kept, now = again.columns[width + len(columns) + number], again.columns[width + number]
         is_same = functions.col(f"`{kept}`").eqNullSafe(functions.col(f"`{now}`"))

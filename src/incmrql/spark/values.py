@@ -23,6 +23,7 @@ from incmrql.errors import DataError, InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.io.scalars import Unparsable
+from incmrql.spark.forms import kept, restored
 from incmrql.types.model import (
     Any,
     Basic,
@@ -34,6 +35,7 @@ from incmrql.types.model import (
     Record,
     Tuple,
     Type,
+    storage_type,
 )
 from incmrql.values import Value
 
@@ -54,14 +56,16 @@ _BASIC: Final[dict[str, spark_types.DataType]] = {
     "string": spark_types.StringType(),
     "date": spark_types.DateType(),
     "timestamp": spark_types.TimestampType(),
+    "timestamp_ntz": spark_types.TimestampNTZType(),
+    "binary": spark_types.BinaryType(),
 }
 
 
 def spark_type(type_: Type) -> spark_types.DataType:
     """The Spark type that holds the values of a type."""
     match type_:
-        case Basic(name):
-            return _BASIC[name]
+        case Basic():
+            return _BASIC[storage_type(type_).name]
         case Decimal(precision, scale):
             return spark_types.DecimalType(precision, scale)
         case Nothing() | Record(()) | Tuple(()):
@@ -92,16 +96,24 @@ def is_wide(element: Type) -> bool:
 
 
 def packed_rows(df: DataFrame) -> DataFrame:
-    """A frame with its columns as one struct, by position, so that equal names do not matter."""
+    """A frame with its columns as one struct, by position, so that equal names do not matter.
+
+    The columns have the form in which they are kept here (`forms`).
+    """
     names = [f"_{place}" for place, _ in enumerate(df.columns, 1)]
-    return df.toDF(*names).select(functions.struct(*names).alias(ONE))
+    named = df.toDF(*names)
+    return named.select(functions.struct(*kept(named)).alias(ONE))
 
 
 def with_schema(df: DataFrame, schema: spark_types.StructType) -> DataFrame:
     """Rows that are tuples as a frame with the columns of a schema, which are found by position."""
+    row = df.schema[ONE].dataType
+    assert isinstance(row, spark_types.StructType)
     columns = [
-        functions.col(ONE)[f"_{place}"].cast(_with_nulls(column.dataType)).alias(column.name)
-        for place, column in enumerate(schema.fields, 1)
+        restored(functions.col(ONE)[own.name], own.dataType, _with_nulls(column.dataType)).alias(
+            column.name
+        )
+        for own, column in zip(row.fields, schema.fields, strict=False)
     ]
     return df.select(*columns)
 

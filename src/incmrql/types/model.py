@@ -14,7 +14,11 @@ from incmrql.values import show
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """`bool byte short int long float double string date timestamp`."""
+    """`bool byte short int long float double string date timestamp`, and types of Spark alone.
+
+    Spark's are `binary`, `timestamp_ntz` and the intervals, as `interval day to second`; the
+    language has no names for them.
+    """
 
     name: str
 
@@ -118,14 +122,21 @@ def _label(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Collection(_Nested):
-    """`{int}` or `[int]`."""
+    """`{int}` or `[int]`; in plans of Spark `map(string, int)` too.
 
-    kind: Literal["bag", "list"]
+    A map is the list of its entries, records of `key` and `value`, in the order in which they were
+    put into it, since functions of Spark show that order.  No two entries have the same key.
+    """
+
+    kind: Literal["bag", "list", "map"]
     element: Type
 
     __hash__ = _Nested.__hash__
 
     def __str__(self) -> str:
+        if self.kind == "map":
+            key, value = entry_types(self)
+            return f"map({key}, {value})"
         return f"{{{self.element}}}" if self.kind == "bag" else f"[{self.element}]"
 
 
@@ -167,6 +178,29 @@ BASIC_NAMES = ("bool", "byte", "short", "int", "long", "float", "double", "strin
 INTEGERS = (BYTE, SHORT, INT, LONG)
 FLOATS = (FLOAT, DOUBLE)
 
+# --- Types that only plans of Spark have ---
+
+BINARY, TIMESTAMP_NTZ = Basic("binary"), Basic("timestamp_ntz")
+
+
+def _intervals(*units: str) -> dict[tuple[int, int], Basic]:
+    """The interval types of units, by the numbers of their first and last unit."""
+    names = {
+        (first, last): units[first] if first == last else f"{units[first]} to {units[last]}"
+        for first in range(len(units))
+        for last in range(first, len(units))
+    }
+    return {ends: Basic(f"interval {name}") for ends, name in names.items()}
+
+
+YEAR_MONTH_INTERVALS = _intervals("year", "month")
+"""Numbers of months, by their first and last unit: they differ in how they are written."""
+DAY_TIME_INTERVALS = _intervals("day", "hour", "minute", "second")
+"""Numbers of microseconds, by their first and last unit."""
+YEAR_TO_MONTH, DAY_TO_SECOND = YEAR_MONTH_INTERVALS[0, 1], DAY_TIME_INTERVALS[0, 3]
+_YEAR_MONTH_TYPES = frozenset(YEAR_MONTH_INTERVALS.values())
+_DAY_TIME_TYPES = frozenset(DAY_TIME_INTERVALS.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
@@ -194,6 +228,36 @@ def bag(element: Type) -> Collection:
 def list_of(element: Type) -> Collection:
     """`[element]`."""
     return Collection("list", element)
+
+
+def map_of(key: Type, value: Type) -> Collection:
+    """The maps from keys to values."""
+    return Collection("map", Record((("key", key), ("value", value))))
+
+
+def entry_types(type_: Collection) -> tuple[Type, Type]:
+    """The types of the keys and values of a map."""
+    assert isinstance(type_.element, Record)
+    (_, key), (_, value) = type_.element.fields
+    return key, value
+
+
+def is_map(type_: Type) -> bool:
+    """Whether values are maps."""
+    return isinstance(type_, Collection) and type_.kind == "map"
+
+
+def contains_map(type_: Type) -> bool:
+    """Whether values of a type have maps in them."""
+    match type_:
+        case Collection(_, element):
+            return is_map(type_) or contains_map(element)
+        case Record(fields):
+            return any(contains_map(inner) for _, inner in fields)
+        case Tuple(items):
+            return any(map(contains_map, items))
+        case _:
+            return False
 
 
 PREDEFINED = {
@@ -224,6 +288,27 @@ def is_integer(type_: Type) -> bool:
 def is_float(type_: Type) -> bool:
     """Whether values are floating point."""
     return type_ in FLOATS
+
+
+def is_year_month(type_: Type) -> bool:
+    """Whether values are intervals of whole months."""
+    return type_ in _YEAR_MONTH_TYPES
+
+
+def is_day_time(type_: Type) -> bool:
+    """Whether values are intervals of microseconds."""
+    return type_ in _DAY_TIME_TYPES
+
+
+SPARK_TYPES = frozenset({BINARY, TIMESTAMP_NTZ}) | _YEAR_MONTH_TYPES | _DAY_TIME_TYPES
+"""Scalar types for which the language has no names."""
+
+
+def storage_type(type_: Basic) -> Basic:
+    """The type of the numbers that columns hold for an interval; of other types themselves."""
+    if is_year_month(type_):
+        return INT
+    return LONG if is_day_time(type_) else type_
 
 
 def is_numeric(type_: Type) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     DATE,
     DOUBLE,
@@ -17,9 +18,12 @@ from incmrql.types.model import (
     LONG,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Type,
     list_of,
+    map_of,
 )
-from incmrql.types.signatures import D, Open, Signature, Some, T
+from incmrql.types.signatures import D, Open, Signature, Some, T, U
 
 _CHOICE: Final = (Signature((T, T), T),)
 _TO_STRING: Final = (Signature((STRING,), STRING),)
@@ -29,7 +33,9 @@ _ROUND: Final = tuple(Signature((t, INT), t) for t in (LONG, D, FLOAT, DOUBLE))
 _TO_WHOLE: Final = (Signature((D,), D), Signature((DOUBLE,), LONG))
 _BITS: Final = (Signature((LONG, LONG), LONG),)
 _SHIFT: Final = (Signature((INT, INT), INT), Signature((LONG, INT), LONG))
-_PAD: Final = (Signature((STRING, INT, STRING), STRING),)
+_DIGEST: Final = (Signature((STRING,), STRING), Signature((BINARY,), STRING))
+_TWO_BYTES: Final = (Signature((BINARY, BINARY), BOOL),)
+_PAD: Final = tuple(Signature((t, INT, t), t) for t in (STRING, BINARY))
 _OF_TIME: Final = (Signature((TIMESTAMP,), LONG),)
 _SAME_ARRAY: Final = (Signature((Some(T),), Open(list_of, (T,))),)
 _CHOSEN: Final = (Signature((Some(T),), T),)
@@ -42,6 +48,11 @@ def _of_sums(count: int) -> tuple[Signature, ...]:
 
 
 _TWO_ARRAYS: Final = (Signature((Some(T), Some(T)), Open(list_of, (T,))),)
+
+
+def _entries(key: Type, value: Type) -> Type:
+    return list_of(map_of(key, value).element)
+
 
 SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     # choices
@@ -70,7 +81,10 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.shiftrightunsigned": _SHIFT,
     # strings
     "spark.like": (Signature((STRING, STRING, STRING), BOOL),),
-    "spark.substring": (Signature((STRING, INT, INT), STRING),),
+    "spark.substring": (
+        Signature((STRING, INT, INT), STRING),
+        Signature((BINARY, INT, INT), BINARY),
+    ),
     "spark.trim": _TRIM,
     "spark.ltrim": _TRIM,
     "spark.rtrim": _TRIM,
@@ -87,13 +101,26 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.chr": (Signature((LONG,), STRING),),
     "spark.translate": (Signature((STRING, STRING, STRING), STRING),),
     "spark.split_at": (Signature((STRING, STRING), list_of(STRING)),),
-    "spark.md5": _TO_STRING,
-    "spark.sha1": _TO_STRING,
-    "spark.sha2": (Signature((STRING, INT), STRING),),
-    "spark.crc32": (Signature((STRING,), LONG),),
+    "spark.md5": _DIGEST,
+    "spark.sha1": _DIGEST,
+    "spark.sha2": (Signature((STRING, INT), STRING), Signature((BINARY, INT), STRING)),
+    "spark.crc32": (Signature((STRING,), LONG), Signature((BINARY,), LONG)),
     "spark.pad_char": (Signature((STRING, INT), STRING),),
-    "spark.hex": (Signature((LONG,), STRING), Signature((STRING,), STRING)),
+    "spark.hex": tuple(Signature((t,), STRING) for t in (LONG, STRING, BINARY)),
     "spark.bin": (Signature((LONG,), STRING),),
+    # bytes
+    "spark.utf8": (Signature((STRING,), BINARY),),
+    "spark.text": (Signature((BINARY,), STRING),),
+    "spark.big_endian": (Signature((LONG, INT), BINARY),),
+    "spark.concat": (Signature((BINARY, BINARY), BINARY),),
+    "spark.startsWith": _TWO_BYTES,
+    "spark.endsWith": _TWO_BYTES,
+    "spark.contains": _TWO_BYTES,
+    "spark.unhex": (Signature((STRING,), BINARY),),
+    "spark.base64": (Signature((BINARY, BOOL), STRING),),
+    "spark.unbase64": (Signature((STRING,), BINARY),),
+    "spark.encode": (Signature((STRING, STRING), BINARY),),
+    "spark.decode": (Signature((BINARY, STRING), STRING),),
     # dates
     "spark.add_months": (Signature((DATE, INT), DATE),),
     "spark.quarter": _OF_DATE,
@@ -117,6 +144,12 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.date_format": (Signature((TIMESTAMP, STRING), STRING),),
     "spark.is_beyond_date": (Signature((STRING,), BOOL),),
     "spark.is_beyond_timestamp": (Signature((STRING,), BOOL),),
+    "spark.is_beyond_timestamp_ntz": (Signature((STRING,), BOOL),),
+    "spark.local_time": (Signature((STRING,), TIMESTAMP_NTZ),),
+    # intervals, as numbers of months or microseconds
+    "spark.times": (Signature((LONG, D), LONG), Signature((LONG, DOUBLE), LONG)),
+    "spark.divided": tuple(Signature((LONG, t), LONG) for t in (LONG, D, DOUBLE)),
+    "spark.span_text": (Signature((LONG, STRING), STRING),),
     # collections
     "spark.size": (Signature((Some(T),), INT),),
     "spark.array_contains": (Signature((Some(T), T), BOOL),),
@@ -138,6 +171,11 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.array_max": (Signature((Some(T),), T),),
     "spark.sort_array": (Signature((Some(T), BOOL), Open(list_of, (T,))),),
     "spark.array_reverse": _SAME_ARRAY,
+    # maps, as lists of entries
+    "spark.entries": _SAME_ARRAY,
+    "spark.last_entries": _SAME_ARRAY,
+    "spark.pair_up": (Signature((Some(T), Some(U)), Open(_entries, (T, U))),),
+    "spark.str_to_map": (Signature((STRING,) * 3, _entries(STRING, STRING)),),
     "spark.sequence": (Signature((LONG, LONG, LONG), list_of(LONG)),),
     "spark.overlay": (Signature((STRING, STRING, INT, INT), STRING),),
     "spark.levenshtein": (
@@ -145,7 +183,7 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
         Signature((STRING, STRING, INT), INT),
     ),
     "spark.find_in_set": (Signature((STRING, STRING), INT),),
-    "spark.octet_length": (Signature((STRING,), INT),),
+    "spark.octet_length": (Signature((STRING,), INT), Signature((BINARY,), INT)),
     "spark.space": (Signature((INT,), STRING),),
     "spark.day_name": (Signature((DATE,), STRING),),
     "spark.month_name": (Signature((DATE,), STRING),),

@@ -3,14 +3,14 @@
 * `data` has the classes; `canonical` identity, order and canonical bytes; `encoding` the bytes.
 * `exact` adds doubles exactly: `exact.scalar` one by one, `exact.sums` whole columns.
 * `numbers` has arithmetic that never raises; `elementary` has exp, log and the like, with the
-  same bits on every machine.
+  same bits on every machine; `spans` writes intervals.
 * `hashing` has the only hash function of the package; `notation` prints values and reads them back.
 
 Start with `data`, then `canonical`.
 """
 
 from incmrql.values.canonical import canonical, compare, decode, encode, identical, sort_values
-from incmrql.values.data import UTC, Bag, Data, Record, Value
+from incmrql.values.data import UTC, Bag, Data, LocalTime, Map, Months, Record, Value
 from incmrql.values.exact import ExactSum, average, exact_sum, stddev, sum_floats, variance
 from incmrql.values.hashing.scalar import bucket, hash64
 from incmrql.values.notation import read, show
@@ -20,6 +20,9 @@ __all__ = [
     "Bag",
     "Data",
     "ExactSum",
+    "LocalTime",
+    "Map",
+    "Months",
     "Record",
     "Value",
     "average",

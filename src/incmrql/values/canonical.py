@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, TypeAlias
 
 from incmrql.errors import InternalError
 from incmrql.values import encoding
-from incmrql.values.data import Bag, Data, Record, Value
+from incmrql.values.data import Bag, Data, LocalTime, Months, Record, Value
 from incmrql.values.encoding import encode
 from incmrql.values.numbers import normal
 
@@ -48,6 +48,8 @@ def canonical(value: Value) -> Value:
             return normal(value)
         case Decimal():
             return value if value else value.copy_abs()
+        case LocalTime():
+            return value
         case datetime():
             return encoding.EPOCH + encoding.microseconds(value) * encoding.MICROSECOND
         case tuple():
@@ -121,11 +123,15 @@ def _decode_decimal(data: bytes, at: int) -> tuple[Decimal, int]:
 
 
 def _decode_string(data: bytes, at: int) -> tuple[str, int]:
+    text, end = _decode_binary(data, at)
+    return text.decode("utf-8", "surrogatepass"), end
+
+
+def _decode_binary(data: bytes, at: int) -> tuple[bytes, int]:
     end = data.index(b"\x00", at)
     while data[end + 1]:
         end = data.index(b"\x00", end + 2)
-    text = data[at:end].replace(b"\x00\xff", b"\x00")
-    return text.decode("utf-8", "surrogatepass"), end + 2
+    return data[at:end].replace(b"\x00\xff", b"\x00"), end + 2
 
 
 def _decode_date(data: bytes, at: int) -> tuple[date, int]:
@@ -136,6 +142,21 @@ def _decode_date(data: bytes, at: int) -> tuple[date, int]:
 def _decode_timestamp(data: bytes, at: int) -> tuple[datetime, int]:
     count, end = _decode_integer(data, at)
     return encoding.EPOCH + count * encoding.MICROSECOND, end
+
+
+def _decode_local_time(data: bytes, at: int) -> tuple[LocalTime, int]:
+    count, end = _decode_integer(data, at)
+    return LocalTime.after_1970(count), end
+
+
+def _decode_months(data: bytes, at: int) -> tuple[Months, int]:
+    count, end = _decode_integer(data, at)
+    return Months(count), end
+
+
+def _decode_duration(data: bytes, at: int) -> tuple[timedelta, int]:
+    count, end = _decode_integer(data, at)
+    return count * encoding.MICROSECOND, end
 
 
 def _decode_record(data: bytes, at: int) -> tuple[Record, int]:
@@ -174,6 +195,10 @@ _DECODERS: Final[dict[bytes, Decoder]] = {
     encoding.TIMESTAMP: _decode_timestamp,
     encoding.RECORD: _decode_record,
     encoding.DATA: _decode_data,
+    encoding.BINARY: _decode_binary,
+    encoding.LOCAL_TIME: _decode_local_time,
+    encoding.MONTHS: _decode_months,
+    encoding.DURATION: _decode_duration,
 }
 
 __all__ = ["canonical", "compare", "decode", "encode", "identical", "sort_values"]

@@ -6,6 +6,8 @@
 | byte, short, int, long | int |
 | float, double | float |
 | decimal, date, timestamp | Decimal, date, datetime (in UTC) |
+| Spark's binary, timestamp_ntz | bytes, `LocalTime` |
+| Spark's intervals | `Months`, timedelta |
 | tuple, list | tuple, list |
 | record, bag, value of a data type | `Record`, `Bag`, `Data` |
 
@@ -21,12 +23,64 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from incmrql.errors import InternalError
-from incmrql.values.encoding import BAG, DATA, END, RECORD, encode, encode_text
+from incmrql.values.encoding import (
+    BAG,
+    DATA,
+    END,
+    LOCAL_TIME,
+    MICROSECOND,
+    MONTHS,
+    RECORD,
+    encode,
+    encode_integer,
+    encode_text,
+)
 
 Value: TypeAlias = Any
-"""None, bool, int, float, Decimal, str, date, datetime, tuple, list, Record, Bag or Data."""
+"""None, bool, int, float, Decimal, str, date, datetime, tuple, list, Record, Bag or Data.
+
+Only queries of Spark have bytes, timedelta, `LocalTime` and `Months` too.
+"""
 
 UTC = datetime.UTC
+
+
+class LocalTime(datetime.datetime):
+    """A date and time of day without a time zone."""
+
+    __slots__ = ()
+
+    @classmethod
+    def after_1970(cls, micros: int) -> LocalTime:
+        """The time so many microseconds after 1970 began; may be an `OverflowError`."""
+        return cls(1970, 1, 1) + micros * MICROSECOND
+
+    @classmethod
+    def of(cls, moment: datetime.datetime) -> LocalTime:
+        """What a clock shows at a moment."""
+        return cls.combine(moment.date(), moment.time())  # without the zone and the fold
+
+    @property
+    def micros(self) -> int:
+        """Microseconds since 1970 began."""
+        return (self - LocalTime(1970, 1, 1)) // MICROSECOND
+
+    def encode_(self) -> bytes:
+        """The canonical bytes: microseconds since 1970."""
+        return LOCAL_TIME + encode_integer(self.micros)
+
+
+class Months(int):
+    """A span of whole months."""
+
+    __slots__ = ()
+
+    def encode_(self) -> bytes:
+        """The canonical bytes: the number of months."""
+        return MONTHS + encode_integer(self)
+
+    def __repr__(self) -> str:
+        return f"Months({int(self)})"
 
 
 class Record(Mapping[str, Value]):
@@ -106,6 +160,16 @@ class Record(Mapping[str, Value]):
         return f"Record({inner})"
 
 
+class Map(dict[Value, Value]):
+    """A map of Spark as users see it: the value itself is the list of its entries, in order."""
+
+    __slots__ = ()
+
+    def encode_(self) -> bytes:
+        """The canonical bytes of the list of the entries."""
+        return encode([Record.of(("key", "value"), pair) for pair in self.items()])
+
+
 class Bag(list[Value]):
     """A collection without order: two bags are equal when they hold the same elements."""
 
@@ -174,4 +238,4 @@ class Data:
         return f"{self.constructor}({self.content!r})"
 
 
-__all__ = ["UTC", "Bag", "Data", "Decimal", "Record", "Value"]
+__all__ = ["UTC", "Bag", "Data", "Decimal", "LocalTime", "Map", "Months", "Record", "Value"]

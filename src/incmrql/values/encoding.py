@@ -36,6 +36,10 @@ RECORD: Final = b"\x0a"
 LIST: Final = b"\x0b"
 BAG: Final = b"\x0c"
 DATA: Final = b"\x0d"
+BINARY: Final = b"\x0e"
+LOCAL_TIME: Final = b"\x0f"
+MONTHS: Final = b"\x10"
+DURATION: Final = b"\x11"
 
 EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -70,7 +74,12 @@ def encode_text(text: str) -> bytes:
     UTF-8 sorts by code point.  A lone surrogate has three bytes of its own, so that text
     which is not quite Unicode is still a value.
     """
-    return text.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff") + b"\x00\x00"
+    return escape(text.encode("utf-8", "surrogatepass"))
+
+
+def escape(content: bytes) -> bytes:
+    """Bytes with zero bytes escaped, and an end that sorts first."""
+    return content.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
 
 
 def encode_integer(number: int) -> bytes:
@@ -142,6 +151,14 @@ def _encode_timestamp(value: datetime) -> bytes:
     return TIMESTAMP + encode_integer(microseconds(value))
 
 
+def _encode_binary(value: bytes) -> bytes:
+    return BINARY + escape(value)
+
+
+def _encode_duration(value: timedelta) -> bytes:
+    return DURATION + encode_integer(value // MICROSECOND)
+
+
 def _encode_sequence(value: tuple[object, ...] | list[object]) -> bytes:
     parts = [TUPLE if isinstance(value, tuple) else LIST]
     # A plain loop, since `map` and comprehensions would add C frames for each level of nesting:
@@ -161,6 +178,8 @@ _ENCODERS: Final[dict[type, Encoder]] = {
     str: _encode_string,
     date: _encode_date,
     datetime: _encode_timestamp,
+    bytes: _encode_binary,
+    timedelta: _encode_duration,
     tuple: _encode_sequence,
     list: _encode_sequence,
 }

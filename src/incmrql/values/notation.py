@@ -3,7 +3,8 @@
     value  = null | true | false | integer | double | string | NaN | [-]Infinity
            | "(" [ values ] ")" | "{" [ values ] "}" | "[" [ values ] "]"
            | "<" [ name ":" value { "," name ":" value } ] ">"
-           | ("decimal" | "date" | "timestamp") "(" string ")"
+           | ("decimal" | "date" | "timestamp" | "timestamp_ntz" | "binary" | "interval")
+             "(" string ")"
            | constructor "(" [ values ] ")"
 
 White space is free between tokens.  `(v)` is `v`, as in the language.
@@ -14,16 +15,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Final, NoReturn
 
 from incmrql.errors import InternalError
 from incmrql.values.canonical import canonical, sort_values
-from incmrql.values.data import Bag, Data, Record, Value
+from incmrql.values.data import Bag, Data, LocalTime, Map, Months, Record, Value
 from incmrql.values.encoding import encode
 from incmrql.values.numbers import LONG, fits, normal
+from incmrql.values.spans import read_span, span_text
 
 # --- Writing ---
 #
@@ -78,6 +80,8 @@ def _show(value: Value) -> str:
             return "null"
         case bool():
             return "true" if value else "false"
+        case Months():
+            return _show_call(value)
         case int():
             return int.__repr__(value)
         case float():
@@ -90,6 +94,9 @@ def _show(value: Value) -> str:
             return _show_sequence("{", [_show(part) for part in sort_values(value)], "}")
         case list():
             return _show_sequence("[", [_show(part) for part in value], "]")
+        case Map():
+            pairs = [f"{_show(key)}: {_show(item)}" for key, item in value.items()]
+            return "map" + _show_sequence("{", pairs, "}")
         case Record():
             fields = [_show(part) for part in value.values_]
             return _show_sequence("<", [*map(_show_field, value.names_, fields)], ">")
@@ -105,14 +112,24 @@ def _show_call(value: Value) -> str:
     match value:
         case Decimal():
             return f'decimal("{canonical(value):f}")'
+        case LocalTime():
+            return f'timestamp_ntz("{_iso_text(value)}")'
         case datetime():
-            text = canonical(value).replace(tzinfo=None).isoformat()
-            return f'timestamp("{text.rstrip("0") if "." in text else text}Z")'
+            return f'timestamp("{_iso_text(canonical(value).replace(tzinfo=None))}Z")'
         case date():
             return f'date("{value.isoformat()}")'
+        case Months() | timedelta():
+            return f'interval("{span_text(value)}")'
+        case bytes():
+            return f'binary("{value.hex()}")'
         case _:
             kind = type(value).__name__
             raise InternalError(f"a Python {kind} is not a value of the language")
+
+
+def _iso_text(moment: datetime) -> str:
+    text = moment.isoformat()
+    return text.rstrip("0") if "." in text else text
 
 
 def _show_sequence(opening: str, parts: list[str], closing: str) -> str:
@@ -321,4 +338,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str], Value]]] = {
     "decimal": _decimal,
     "date": date.fromisoformat,
     "timestamp": _timestamp,
+    "timestamp_ntz": lambda text: LocalTime.of(datetime.fromisoformat(text)),
+    "binary": bytes.fromhex,
+    "interval": read_span,
 }

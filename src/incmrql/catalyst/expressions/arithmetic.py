@@ -21,6 +21,13 @@ from incmrql.catalyst.expressions.rules import (
     type_of,
     when,
 )
+from incmrql.catalyst.expressions.spans import (
+    absolute,
+    is_interval,
+    negated,
+    number_of,
+    sum_of_intervals,
+)
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
@@ -39,6 +46,8 @@ def _operands(node: PlanNode, scope: Scope) -> tuple[typed.Expr, typed.Expr]:
 def _operator(op: typed.ArithmeticOp) -> Convert:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
         left, right = _operands(node, scope)
+        if is_interval(type_of(node)):
+            return sum_of_intervals(op, left, right, node)
         if op == "%":
             _require_divisible(node, left.type, right.type)
         return typed.Arithmetic(op, left, right, mode_of(node), type=type_of(node))
@@ -77,12 +86,17 @@ def _pmod(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _minus(node: PlanNode, scope: Scope) -> typed.Expr:
-    return typed.Negate(scope.expression(node["child"]), mode_of(node), type=type_of(node))
+    operand = scope.expression(node["child"])
+    if is_interval(operand.type):
+        return negated(operand)
+    return typed.Negate(operand, mode_of(node), type=type_of(node))
 
 
 def _absolute(node: PlanNode, scope: Scope) -> typed.Expr:
     operand, mode = scope.expression(node["child"]), mode_of(node)
     type_ = type_of(node)
+    if is_interval(type_):
+        return absolute(operand)
     if mode != "legacy" or not is_integer(type_):
         return call("abs", [operand], type_, mode)
 
@@ -183,7 +197,10 @@ def _bit_count(node: PlanNode, scope: Scope) -> typed.Expr:
 
 def _of_double(function: str) -> Rule:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
-        return call(function, [scope.expression(node["child"])], DOUBLE)
+        operand = scope.expression(node["child"])
+        if is_interval(operand.type):
+            operand = typed.Widen(number_of(operand), type=DOUBLE)
+        return call(function, [operand], DOUBLE)
 
     return rule(convert, "child")
 

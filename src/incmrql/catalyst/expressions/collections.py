@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from incmrql.algebra import rows as build
+from incmrql.catalyst.expressions.maps import value_at
 from incmrql.catalyst.expressions.rules import (
     Rule,
     Rules,
@@ -35,6 +36,7 @@ from incmrql.types.model import (
     Tuple,
     Type,
     is_integer,
+    is_map,
     list_of,
 )
 
@@ -227,6 +229,8 @@ def _aggregate(node: PlanNode, scope: Scope) -> typed.Expr:
 def _element(node: PlanNode, scope: Scope) -> typed.Expr:
     """An element by its place from 1, or from the end; there is no place 0."""
     array, index = scope.expressions((node["left"], node["right"]))
+    if is_map(array.type):
+        return value_at(array, index, node, scope)
     type_ = element_of(array, node)
     default = node.fields.get("defaultValueOutOfBound")
     if isinstance(default, PlanNode):

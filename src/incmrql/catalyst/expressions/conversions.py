@@ -8,7 +8,9 @@ from typing import Final
 from incmrql.algebra import rows as build
 from incmrql.catalyst.expressions.rules import (
     Rules,
+    as_timestamp,
     call,
+    const,
     constant_of,
     failure,
     is_null,
@@ -19,22 +21,31 @@ from incmrql.catalyst.expressions.rules import (
     rule,
     when,
 )
+from incmrql.catalyst.expressions.spans import cast_interval, is_interval
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.catalyst.types import model_type
 from incmrql.types import typed
 from incmrql.types.model import (
+    BINARY,
     BOOL,
+    BYTE,
     DATE,
+    INT,
+    LONG,
     NOTHING,
+    SHORT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Collection,
     Record,
     Type,
+    is_integer,
     is_numeric,
     is_scalar,
+    list_of,
 )
 
 _TIMES: Final = (DATE, TIMESTAMP)
@@ -60,7 +71,11 @@ def _converted(
     if source == NOTHING:
         return null(target)
     match source, target:
-        case Collection(_, element), Collection(_, inner):
+        case Collection("map", element), Collection("map", inner):
+            entries = typed.Widen(operand, type=list_of(element))
+            converted = _converted(entries, list_of(inner), mode, node, scope)
+            return typed.Widen(converted, type=target)
+        case Collection("list", element), Collection("list", inner):
             variable = scope.names.variable("element", element)
             body = _converted(build.var(variable), inner, mode, node, scope)
             return typed.MapOver(variable, operand, body, False, type=target)
@@ -69,8 +84,7 @@ def _converted(
         case _ if is_scalar(source) and is_scalar(target):
             return _scalar(operand, target, mode, node, scope)
         case _:
-            message = f"the cast from {source} to {target} is not converted yet"
-            raise Refused("C104", message, node=node)
+            raise _no_cast(source, target, node)
 
 
 def _record(
@@ -89,6 +103,12 @@ def _scalar(
     operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
 ) -> typed.Expr:
     source = operand.type
+    if is_interval(source) or is_interval(target):
+        return cast_interval(operand, target, node)
+    if TIMESTAMP_NTZ in (source, target):
+        return _local_time(operand, target, mode, node, scope)
+    if BINARY in (source, target):
+        return _bytes(operand, target, node)
     if source == STRING and target in _TIMES:
         return _time(operand, target, mode, node, scope)
     if target == TIMESTAMP and mode != "ansi" and (is_numeric(source) or source == BOOL):
@@ -106,12 +126,54 @@ def _time(
         message = f"'{text.value}' is the time at which the query runs"
         raise Refused("C103", message, "Write the date itself.", node)
 
+    def read(value: typed.Expr) -> typed.Expr:
+        if target == TIMESTAMP_NTZ:
+            result_mode: typed.Mode = "ansi" if mode == "ansi" else "try"
+            return call("spark.local_time", [value], target, result_mode)
+        return typed.Cast(value, mode, type=target)
+
     def parsed(value: typed.Expr) -> typed.Expr:
         beyond = call(f"spark.is_beyond_{target}", [value], BOOL)
         reason = f"a {target} of the years 1 to 9999 in UTC is needed"
-        return when(beyond, failure(reason, target), typed.Cast(value, mode, type=target))
+        return when(beyond, failure(reason, target), read(value))
 
-    return typed.Cast(operand, mode, type=target) if mode == "ansi" else let(scope, operand, parsed)
+    return read(operand) if mode == "ansi" else let(scope, operand, parsed)
+
+
+def _local_time(
+    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
+) -> typed.Expr:
+    """A cast to or from a timestamp without a zone, which is computed as one in UTC."""
+    match operand.type, target:
+        case _, _ if operand.type == TIMESTAMP_NTZ and target in (STRING, DATE):
+            return typed.Cast(as_timestamp(operand), mode, type=target)
+        case _, _ if {operand.type, target} == {TIMESTAMP, TIMESTAMP_NTZ}:
+            return typed.Widen(operand, type=target)
+        case _, _ if operand.type == DATE:
+            return typed.Widen(typed.Cast(operand, mode, type=TIMESTAMP), type=target)
+        case _, _ if operand.type == STRING:
+            return _time(operand, target, mode, node, scope)
+        case _:
+            raise _no_cast(operand.type, target, node)
+
+
+def _bytes(operand: typed.Expr, target: Type, node: PlanNode) -> typed.Expr:
+    """A cast to or from binary; a text of bytes that are not UTF-8 is a failure."""
+    if operand.type == STRING:
+        return call("spark.utf8", [operand], target)
+    if target == STRING:
+        return call("spark.text", [operand], target, "ansi")
+    if is_integer(operand.type):
+        number = typed.Widen(operand, type=LONG) if operand.type != LONG else operand
+        return call("spark.big_endian", [number, const(_WIDTHS[operand.type], INT)], target)
+    raise _no_cast(operand.type, target, node)
+
+
+_WIDTHS: Final[dict[Type, int]] = {BYTE: 1, SHORT: 2, INT: 4, LONG: 8}
+
+
+def _no_cast(source: Type, target: Type, node: PlanNode) -> Refused:
+    return Refused("C104", f"the cast from {source} to {target} is not converted yet", node=node)
 
 
 CONVERSIONS: Final[Rules] = {

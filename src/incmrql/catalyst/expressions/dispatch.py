@@ -10,8 +10,10 @@ from incmrql.catalyst.expressions.arithmetic import ARITHMETIC
 from incmrql.catalyst.expressions.collections import COLLECTIONS
 from incmrql.catalyst.expressions.conditions import CONDITIONS
 from incmrql.catalyst.expressions.conversions import CONVERSIONS
+from incmrql.catalyst.expressions.maps import MAPS
 from incmrql.catalyst.expressions.refused import REFUSED
-from incmrql.catalyst.expressions.rules import Rules
+from incmrql.catalyst.expressions.rules import Rules, folded
+from incmrql.catalyst.expressions.spans import SPANS
 from incmrql.catalyst.expressions.strings import STRINGS
 from incmrql.catalyst.expressions.times import TIMES
 from incmrql.catalyst.expressions.values import VALUES
@@ -19,13 +21,9 @@ from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.errors import NOWHERE
-from incmrql.reference import Environment, evaluate, new_world
-from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
-from incmrql.types.walk import children
 
 _SUBQUERIES: Final = ("ScalarSubquery", "Exists", "InSubquery")
-_FOLDED: Final = typed.Arithmetic | typed.Negate | typed.Cast | typed.Widen | typed.Builtin
 
 RULES: Final[Rules] = {
     **VALUES,
@@ -35,6 +33,8 @@ RULES: Final[Rules] = {
     **STRINGS,
     **TIMES,
     **COLLECTIONS,
+    **MAPS,
+    **SPANS,
 }
 """How each class of scalar expressions is converted."""
 
@@ -53,21 +53,7 @@ def convert_expression(node: PlanNode, scope: Scope) -> typed.Expr:
         message = f"{node.name} of Spark is not known here; {ONLY_BELOW}"
         raise Refused("C101", message, BELOW_HINT, node)
     check_node(node, SCALARS)
-    expr = _folded(RULES[node.name].convert(node, scope))
+    expr = folded(RULES[node.name].convert(node, scope))
     if expr.span == NOWHERE and node.place is not None:
         return replace(expr, span=scope.conversion.refusals.span(node))
     return expr
-
-
-def _folded(expr: typed.Expr) -> typed.Expr:
-    """The value of an operation on constants; one that fails stays, and fails when it is used."""
-    if not isinstance(expr, _FOLDED):
-        return expr
-    operands = list(children(expr))
-    if not operands or not all(isinstance(operand, typed.Const) for operand in operands):
-        return expr
-    value = evaluate(expr, Environment(new_world(EMPTY_SCRIPT)))
-    unknown = value is None and all(
-        isinstance(operand, typed.Const) and operand.value is not None for operand in operands
-    )
-    return expr if unknown else typed.Const(value, type=expr.type)

@@ -12,8 +12,11 @@ from incmrql.catalyst.nodes import PlanNode, PlanValue
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.catalyst.types import model_type
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
-from incmrql.types.model import BOOL, NOTHING, STRING, Type
+from incmrql.types.model import BOOL, NOTHING, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
+from incmrql.types.walk import children
 from incmrql.values import Value
 
 Convert: TypeAlias = Callable[[PlanNode, Scope], typed.Expr]
@@ -100,6 +103,38 @@ def null(type_: Type) -> typed.Expr:
 def is_null(operand: typed.Expr) -> typed.Expr:
     """Whether a value is null."""
     return typed.IsNull(operand, type=BOOL)
+
+
+_FOLDED: Final = typed.Arithmetic | typed.Negate | typed.Cast | typed.Widen | typed.Builtin
+
+
+def folded(expr: typed.Expr) -> typed.Expr:
+    """The value of an operation on constants; one that fails stays, and fails when it is used."""
+    if not isinstance(expr, _FOLDED):
+        return expr
+    operands = list(children(expr))
+    if not operands or not all(isinstance(operand, typed.Const) for operand in operands):
+        return expr
+    value = evaluate(expr, Environment(new_world(EMPTY_SCRIPT)))
+    unknown = value is None and all(
+        isinstance(operand, typed.Const) and operand.value is not None for operand in operands
+    )
+    return expr if unknown else typed.Const(value, type=expr.type)
+
+
+def as_timestamp(operand: typed.Expr) -> typed.Expr:
+    """A timestamp without a zone as one in UTC, in which its functions are computed."""
+    return widened(operand, TIMESTAMP) if operand.type == TIMESTAMP_NTZ else operand
+
+
+def as_type(value: typed.Expr, type_: Type) -> typed.Expr:
+    """A value that was computed in UTC as one of its type, which may be without a zone."""
+    return widened(value, type_) if value.type != type_ else value
+
+
+def widened(value: typed.Expr, type_: Type) -> typed.Expr:
+    """A value in a type that holds the same values, or that stands for it."""
+    return folded(typed.Widen(value, type=type_))
 
 
 def either(conditions: Sequence[typed.Expr]) -> typed.Expr:

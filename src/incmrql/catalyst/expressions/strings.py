@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 from incmrql.catalyst.expressions.rules import (
@@ -29,7 +30,7 @@ from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.reference.spark.strings import like_pattern
 from incmrql.types import typed
-from incmrql.types.model import BOOL, INT, LONG, NOTHING, STRING, Type, list_of
+from incmrql.types.model import BINARY, BOOL, INT, LONG, NOTHING, STRING, Type, list_of
 
 _MOST_PARTS: Final = 8
 """The most strings that one call joins."""
@@ -45,8 +46,16 @@ def strings_of(node: PlanNode, scope: Scope, *names: str) -> list[typed.Expr]:
     return operands
 
 
+def type_at(node: PlanNode, name: str) -> Type:
+    """The type of the operand that stands in a field."""
+    return type_of(node[name])
+
+
 def _test(function: str) -> Rule:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        if type_at(node, "left") == BINARY:
+            operands = scope.expressions((node["left"], node["right"]))
+            return call(f"spark.{function}", operands, BOOL)
         return call(function, strings_of(node, scope, "left", "right"), BOOL)
 
     return rule(convert, "left", "right")
@@ -72,8 +81,11 @@ def _like(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _substring(node: PlanNode, scope: Scope) -> typed.Expr:
+    """Characters of a string, or bytes."""
+    subject, position, length = scope.expressions((node["str"], node["pos"], node["len"]))
+    if subject.type == BINARY:
+        return call("spark.substring", [subject, position, length], BINARY)
     (text,) = strings_of(node, scope, "str")
-    position, length = scope.expressions((node["pos"], node["len"]))
     return call("spark.substring", [text, position, length], STRING)
 
 
@@ -89,9 +101,18 @@ def _trim(function: str) -> Rule:
 
 def _concat(node: PlanNode, scope: Scope) -> typed.Expr:
     type_ = type_of(node)
+    if type_ == BINARY:
+        return concatenation(scope.expressions(node["children"]))
     if type_ != STRING:
         raise Refused("C104", f"concat of {type_} is not converted yet", node=node)
     return joined(scope.expressions(node["children"]))
+
+
+def concatenation(parts: Sequence[typed.Expr]) -> typed.Expr:
+    """Bytes one after the other; null if one part is."""
+    if not parts:
+        return const(b"", BINARY)
+    return reduce(lambda one, other: call("spark.concat", [one, other], BINARY), parts)
 
 
 def joined(parts: Sequence[typed.Expr]) -> typed.Expr:
@@ -105,8 +126,10 @@ def joined(parts: Sequence[typed.Expr]) -> typed.Expr:
     return whole
 
 
-def _length() -> Convert:
-    return lambda node, scope: call("length", strings_of(node, scope, "child"), INT)
+def _length(node: PlanNode, scope: Scope) -> typed.Expr:
+    if type_at(node, "child") == BINARY:
+        return call("spark.octet_length", [scope.expression(node["child"])], INT)
+    return call("length", strings_of(node, scope, "child"), INT)
 
 
 def _function(function: str, result: Type, *names: str, mode: typed.Mode = "try") -> Rule:
@@ -122,16 +145,12 @@ def _function(function: str, result: Type, *names: str, mode: typed.Mode = "try"
 
 
 def _digest(function: str, result: Type, *names: str) -> Rule:
-    """A function of the bytes of a string; the plan has a cast to binary around it."""
+    """A function of bytes; those of a string have a cast to binary around it in the plan."""
 
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
         first, *rest = [node[name] for name in names]
         is_text = first.name == "Cast" and first["child"]["$type"].name == "StringType"
-        if not is_text:
-            raise Refused("C105", f"{node.name} of binary values is not converted yet", node=node)
-        operands = scope.expressions((first["child"], *rest))
-        if operands[0].type != STRING:
-            raise Refused("C105", f"{node.name} of {operands[0].type}", node=node)
+        operands = scope.expressions((first["child"] if is_text else first, *rest))
         return call(function, operands, result)
 
     return rule(convert, *names)
@@ -139,7 +158,7 @@ def _digest(function: str, result: Type, *names: str) -> Rule:
 
 def _hex(node: PlanNode, scope: Scope) -> typed.Expr:
     operand = scope.expression(node["child"])
-    if operand.type not in (STRING, LONG):
+    if operand.type not in (STRING, BINARY, LONG):
         raise Refused("C104", f"hex of {operand.type} is not converted yet", node=node)
     return call("spark.hex", [operand], STRING)
 
@@ -171,11 +190,6 @@ def _levenshtein(node: PlanNode, scope: Scope) -> typed.Expr:
     if isinstance(node["threshold"], PlanNode):
         operands.append(scope.expression(node["threshold"]))
     return call("spark.levenshtein", operands, INT)
-
-
-def _bit_length(node: PlanNode, scope: Scope) -> typed.Expr:
-    length = call("spark.octet_length", strings_of(node, scope, "child"), INT)
-    return typed.Arithmetic("*", length, const(8, INT), "try", type=INT)
 
 
 _LITERAL: Final = re.compile(r"(?:[^\\.^$|?*+()\[\]{}]|\\[^A-Za-z0-9])+")
@@ -231,11 +245,59 @@ def _like_some(every: bool, negated: bool) -> Convert:
 
 
 def _static(node: PlanNode, scope: Scope) -> typed.Expr:
-    """A method of Java that Spark calls: the padding of values of type char(n) as they are read."""
-    name = node["functionName"]
-    if name != "readSidePadding":
-        raise Refused("C101", f"StaticInvoke of {name} is not known here", node=node)
-    return call("spark.pad_char", scope.expressions(node["arguments"]), STRING)
+    """A method of Java that Spark calls: many functions of bytes, and the padding of char(n)."""
+    owner = str(node["staticObject"]).rsplit(".", 1)[-1].removesuffix("$")
+    name = f"{owner}.{node['functionName']}"
+    if node["functionName"] == "readSidePadding":
+        return call("spark.pad_char", scope.expressions(node["arguments"]), STRING)
+    if name in _OF_BYTES:
+        function, result, mode = _OF_BYTES[name]
+        return call(function, scope.expressions(node["arguments"]), result, mode)
+    if name in _CODECS:
+        subject, charset, *switches = scope.expressions(node["arguments"])
+        if any(constant_of(each) != const(False, BOOL) for each in switches):
+            message = f"{node['functionName']} by Spark's old rules is not converted"
+            raise Refused("C104", message, node=node)
+        function, result = _CODECS[name]
+        return call(function, [subject, charset], result, "ansi")
+    raise Refused("C101", f"StaticInvoke of {name} is not known here", node=node)
+
+
+_OF_BYTES: Final[dict[str, tuple[str, Type, typed.Mode]]] = {
+    "Base64.encode": ("spark.base64", STRING, "try"),
+    "ByteArrayMethods.contains": ("spark.contains", BOOL, "try"),
+    "ByteArrayMethods.startsWith": ("spark.startsWith", BOOL, "try"),
+    "ByteArrayMethods.endsWith": ("spark.endsWith", BOOL, "try"),
+    "ByteArray.lpad": ("spark.lpad", BINARY, "ansi"),
+    "ByteArray.rpad": ("spark.rpad", BINARY, "ansi"),
+}
+_CODECS: Final[dict[str, tuple[str, Type]]] = {
+    "Encode.encode": ("spark.encode", BINARY),
+    "StringDecode.decode": ("spark.decode", STRING),
+}
+
+
+def _octets(bits: int) -> Rule:
+    """The number of bytes, or of bits, of a string or of bytes."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        operand = scope.expression(node["child"])
+        count = call("spark.octet_length", [operand], INT)
+        if bits == 1:
+            return count
+        return typed.Arithmetic("*", count, const(bits, INT), "try", type=INT)
+
+    return rule(convert, "child")
+
+
+def _bytes_of(function: str, failing: typed.Mode) -> Rule:
+    """The bytes that a string denotes, in the mode in which Spark has no result for others."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        mode: typed.Mode = "ansi" if node["failOnError"] else failing
+        return call(function, strings_of(node, scope, "child"), BINARY, mode)
+
+    return rule(convert, "child", "failOnError")
 
 
 STRINGS: Final[Rules] = {
@@ -250,7 +312,7 @@ STRINGS: Final[Rules] = {
     "StringTrimLeft": _trim("spark.ltrim"),
     "StringTrimRight": _trim("spark.rtrim"),
     "Concat": rule(_concat, "children", ignores=("legacyImplicitCast",)),
-    "Length": rule(_length(), "child"),
+    "Length": rule(_length, "child"),
     "StringLPad": _function("spark.lpad", STRING, "str", "len", "pad", mode="ansi"),
     "StringRPad": _function("spark.rpad", STRING, "str", "len", "pad", mode="ansi"),
     "StringRepeat": _function("spark.repeat", STRING, "str", "times", mode="ansi"),
@@ -269,6 +331,10 @@ STRINGS: Final[Rules] = {
     "Chr": _function("spark.chr", STRING, "child"),
     "Hex": rule(_hex, "child"),
     "Bin": _function("spark.bin", STRING, "child"),
+    "OctetLength": _octets(1),
+    "BitLength": _octets(8),
+    "Unhex": _bytes_of("spark.unhex", "try"),
+    "UnBase64": _bytes_of("spark.unbase64", "ansi"),
     "Md5": _digest("spark.md5", STRING, "child"),
     "Sha1": _digest("spark.sha1", STRING, "child"),
     "Sha2": _digest("spark.sha2", STRING, "left", "right"),
@@ -280,17 +346,15 @@ STRINGS: Final[Rules] = {
     "Overlay": _function("spark.overlay", STRING, "input", "replace", "pos", "len"),
     "Levenshtein": rule(_levenshtein, "left", "right", "threshold"),
     "FindInSet": _function("spark.find_in_set", INT, "left", "right"),
-    "OctetLength": _function("spark.octet_length", INT, "child"),
-    "BitLength": rule(_bit_length, "child"),
     "StringSpace": _function("spark.space", STRING, "child"),
     "StringSplit": rule(_split, "str", "regex", "limit"),
     "Elt": rule(_chosen, "children", "failOnError"),
     "StaticInvoke": rule(
         _static,
+        "staticObject",
         "functionName",
         "arguments",
         ignores=(
-            "staticObject",
             "dataType",
             "inputTypes",
             "propagateNull",

@@ -9,6 +9,8 @@ from incmrql.catalyst.expressions.rules import (
     Convert,
     Rule,
     Rules,
+    as_timestamp,
+    as_type,
     call,
     const,
     constant_of,
@@ -16,6 +18,7 @@ from incmrql.catalyst.expressions.rules import (
     require_utc,
     rule,
     type_of,
+    widened,
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
@@ -30,8 +33,10 @@ from incmrql.types.model import (
     NOTHING,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Type,
     is_integer,
+    is_year_month,
 )
 
 _DAY: Final = 86_400_000_000
@@ -51,8 +56,7 @@ def _clock(function: str) -> Rule:
     """A number of a timestamp's time of day."""
 
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
-        require_utc(node)
-        return call(function, [scope.expression(node["child"])], INT)
+        return call(function, [moment_at(node, "child", scope)], INT)
 
     return rule(convert, "child", "timeZoneId")
 
@@ -77,30 +81,8 @@ def _add_months(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _add_interval(node: PlanNode, scope: Scope) -> typed.Expr:
-    months = const(_constant(node["interval"], "YearMonthIntervalType"), INT)
-    return call("spark.add_months", [scope.expression(node["date"]), months], DATE, "ansi")
-
-
-def _interval_days(node: PlanNode, _scope: Scope) -> typed.Expr:
-    micros = _constant(node["child"], "DayTimeIntervalType")
-    if micros is None:
-        return const(None, INT)
-    days = abs(micros) // _DAY
-    return const(days if micros >= 0 else -days, INT)
-
-
-def _constant(node: PlanNode, type_name: str) -> int | None:
-    """The months or microseconds of an interval that is a constant."""
-    match node.name:
-        case "Literal" if node["dataType"].name == type_name:
-            value: int | None = node["value"]
-            return value
-        case "UnaryMinus":
-            operand = _constant(node["child"], type_name)
-            return None if operand is None else -operand
-        case _:
-            message = "an interval that is not a constant is not converted yet"
-            raise Refused("C104", message, node=node)
+    start, interval = scope.expressions((node["date"], node["interval"]))
+    return call("spark.add_months", [start, widened(interval, INT)], DATE, "ansi")
 
 
 def _last_day(node: PlanNode, scope: Scope) -> typed.Expr:
@@ -135,38 +117,47 @@ _TIME_UNITS: Final = {
 _SMALL_UNITS: Final = ("millisecond", "microsecond")
 
 
-def _later(start: typed.Expr, interval: PlanNode, node: PlanNode) -> typed.Expr:
-    """A timestamp and a constant interval of any kind, which may stand behind a minus."""
-    sign = 1
-    while interval.name == "UnaryMinus":
-        sign, interval = -sign, interval["child"]
-    if interval.name != "Literal" or interval["value"] in (None, -(2**31), -(2**63)):
-        raise Refused("C104", "an interval that is not a constant is not converted yet", node=node)
-    value = interval["value"]
+def _later(start: typed.Expr, interval: PlanNode, scope: Scope) -> typed.Expr:
+    """A timestamp and an interval; one of months and days is a constant, or a minus before it."""
+    sign, literal = 1, interval
+    while literal.name == "UnaryMinus":
+        sign, literal = -sign, literal["child"]
+    value = literal.fields.get("value")
     if isinstance(value, PlanNode):
         months = const(sign * value["months"], INT)
         later = call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
         micros = sign * (value["days"] * _DAY + value["microseconds"])
         return call("spark.add_micros", [later, const(micros, LONG)], TIMESTAMP, "ansi")
-    if interval["dataType"].name == "YearMonthIntervalType":
-        months = const(sign * value, INT)
+    span = scope.expression(interval)
+    if is_year_month(span.type):
+        months = widened(span, INT)
         return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
-    return call("spark.add_micros", [start, const(sign * value, LONG)], TIMESTAMP, "ansi")
+    micros = widened(span, LONG)
+    return call("spark.add_micros", [start, micros], TIMESTAMP, "ansi")
 
 
 def _add_to_timestamp(field: str) -> Convert:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
-        require_utc(node)
-        return _later(_timestamp(node, scope.expression(node[field])), node["interval"], node)
+        start = moment_at(node, field, scope)
+        return as_type(_later(start, node["interval"], scope), type_of(node))
 
     return convert
 
 
 def _timestamp(node: PlanNode, operand: typed.Expr) -> typed.Expr:
-    """An operand that has to be a timestamp."""
+    """An operand that has to be a timestamp, as one in UTC."""
+    operand = as_timestamp(operand)
     if operand.type not in (TIMESTAMP, NOTHING):
         raise Refused("C104", f"{node.name} of {operand.type} is not converted yet", node=node)
     return operand
+
+
+def moment_at(node: PlanNode, name: str, scope: Scope) -> typed.Expr:
+    """The operand in a field, which has to be a timestamp, as one in UTC."""
+    operand = scope.expression(node[name])
+    if operand.type != TIMESTAMP_NTZ:
+        require_utc(node)
+    return _timestamp(node, operand)
 
 
 def _precise(node: PlanNode, scope: Scope) -> typed.Expr:
@@ -174,7 +165,8 @@ def _precise(node: PlanNode, scope: Scope) -> typed.Expr:
     operand = scope.expression(node["child"])
     if type_of(node) == LONG:
         return call("spark.unix_micros", [_timestamp(node, operand)], LONG)
-    return call("spark.from_unix_micros", [operand], type_of(node), "ansi")
+    moment = call("spark.from_unix_micros", [operand], TIMESTAMP, "ansi")
+    return as_type(moment, type_of(node))
 
 
 _UNITS: Final = {
@@ -286,11 +278,12 @@ def _from_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _make_timestamp(node: PlanNode, scope: Scope) -> typed.Expr:
-    require_utc(node)
+    if type_of(node) != TIMESTAMP_NTZ:
+        require_utc(node)
     names = ("year", "month", "day", "hour", "min", "sec")
     parts = scope.expressions([node[name] for name in names])
     mode: typed.Mode = "ansi" if node["failOnError"] else "try"
-    return call("spark.make_timestamp", parts, TIMESTAMP, mode)
+    return as_type(call("spark.make_timestamp", parts, TIMESTAMP, mode), type_of(node))
 
 
 _MONTHS_OF: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -303,17 +296,18 @@ _MICROS_OF: Final = {
 
 def _later_by(node: PlanNode, scope: Scope) -> typed.Expr:
     """`timestampadd`: so many units later."""
-    require_utc(node)
-    count, start = scope.expressions((node["quantity"], node["timestamp"]))
+    count, start = scope.expression(node["quantity"]), moment_at(node, "timestamp", scope)
     unit = str(node["unit"]).upper()
-    if unit not in {**_MONTHS_OF, **_MICROS_OF} or start.type != TIMESTAMP:
+    if unit not in {**_MONTHS_OF, **_MICROS_OF}:
         raise Refused("C104", f"timestampadd of {unit} is not converted yet", node=node)
     size = const(_MONTHS_OF.get(unit) or _MICROS_OF[unit], LONG)
     total = typed.Arithmetic("*", count, size, "ansi", type=LONG)
     if unit in _MICROS_OF:
-        return call("spark.add_micros", [start, total], TIMESTAMP, "ansi")
-    months = typed.Cast(total, "ansi", type=INT)
-    return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
+        later = call("spark.add_micros", [start, total], TIMESTAMP, "ansi")
+    else:
+        months = typed.Cast(total, "ansi", type=INT)
+        later = call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
+    return as_type(later, type_of(node))
 
 
 _SOME_TIME: Final = datetime(2026, 1, 31, tzinfo=UTC)
@@ -335,7 +329,6 @@ TIMES: Final[Rules] = {
     "DateDiff": rule(_days_between, "endDate", "startDate"),
     "AddMonths": rule(_add_months, "startDate", "numMonths"),
     "DateAddYMInterval": rule(_add_interval, "date", "interval"),
-    "ExtractANSIIntervalDays": rule(_interval_days, "child"),
     "TruncDate": rule(_truncated, "date", "format"),
     "TruncTimestamp": rule(_truncated, "format", "timestamp", "timeZoneId"),
     "TimestampAddInterval": rule(_add_to_timestamp("start"), "start", "interval", "timeZoneId"),

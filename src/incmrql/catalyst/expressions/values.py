@@ -17,14 +17,17 @@ from incmrql.types.model import (
     DATE,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Collection,
     Decimal,
     Record,
     Type,
+    is_day_time,
     is_float,
+    is_year_month,
 )
+from incmrql.values import LocalTime, Months, Value
 from incmrql.values import Record as RecordValue
-from incmrql.values import Value
 from incmrql.values.numbers import normal, quantize
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,6 +42,12 @@ def _value(value: PlanValue, type_: Type, node: PlanNode) -> Value:
     match type_:
         case _ if value is None:
             return None
+        case _ if is_year_month(type_):
+            assert isinstance(value, int)
+            return Months(value)
+        case _ if is_day_time(type_):
+            assert isinstance(value, int)
+            return timedelta(microseconds=value)
         case Collection(_, element):
             assert isinstance(value, tuple)
             return [_value(item, element, node) for item in value]
@@ -52,7 +61,7 @@ def _value(value: PlanValue, type_: Type, node: PlanNode) -> Value:
         case _ if is_float(type_):
             assert isinstance(value, float | int)
             return math.nan if math.isnan(value) else normal(float(value))
-        case _ if type_ in (DATE, TIMESTAMP):
+        case _ if type_ in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
             assert isinstance(value, int)
             return _moment(value, type_, node)
         case _:
@@ -64,6 +73,8 @@ def _moment(count: int, type_: Type, node: PlanNode) -> date:
     try:
         if type_ == DATE:
             return _EPOCH.date() + timedelta(days=count)
+        if type_ == TIMESTAMP_NTZ:
+            return LocalTime.after_1970(count)
         return _EPOCH + timedelta(microseconds=count)
     except OverflowError:
         message = "a date or timestamp outside of the years 1 to 9999"

@@ -16,6 +16,7 @@ from incmrql.catalyst.operators.measures import measure
 from incmrql.catalyst.operators.rowwise import aliased, named_columns
 from incmrql.catalyst.relation import Relation, naming, over_bag
 from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.types import require_no_map
 from incmrql.types import typed
 from incmrql.types.model import Record, bag
 
@@ -26,6 +27,8 @@ def aggregate(node: PlanNode, scope: Scope) -> Relation:
     grouping: tuple[PlanNode, ...] = node["groupingExpressions"]
     inner = scope.over(child)
     keys = inner.expressions(map(aliased, grouping))
+    for key, part in zip(keys, grouping, strict=True):
+        require_no_map(key.type, "a key of GROUP BY", part)
     results = _Results(grouping, keys, inner, _aggregates_in(node["aggregateExpressions"]))
     projections = [_projection(part, results) for part in node["aggregateExpressions"]]
     return (

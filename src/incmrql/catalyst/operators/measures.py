@@ -11,6 +11,7 @@ from typing import Final
 
 from incmrql.algebra import rows as build
 from incmrql.catalyst.classes import check_node
+from incmrql.catalyst.expressions.spans import average, interval_of, is_interval, number_of
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.operators.bags import (
     Bags,
@@ -28,6 +29,8 @@ from incmrql.catalyst.operators.table import AGGREGATES
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import null
 from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.types import model_type, require_no_map
+from incmrql.errors import Span
 from incmrql.types import typed
 from incmrql.types.builtins import aggregate_type
 from incmrql.types.model import BOOL, LONG, Collection, Decimal, Type, is_integer
@@ -46,6 +49,8 @@ def measure(node: PlanNode, scope: Scope, others: Sequence[PlanNode] = ()) -> Me
             typed.If(condition, value, null(value.type), type=value.type) for value in arguments
         )
     if node["isDistinct"]:
+        for value in arguments:
+            require_no_map(value.type, f"DISTINCT in {function.name}", node)
         return Measure(arguments, lambda bags: result(list(map(distinct_bag, bags))))
     return Measure(arguments, result)
 
@@ -79,6 +84,8 @@ def _sum(function: PlanNode, scope: Scope) -> Measure:
     """The sum, or null if there is no value."""
     argument = scope.expression(function["child"])
     span = span_of(function, scope)
+    if is_interval(argument.type):
+        return _sum_of_intervals(argument, _type_of(function), span)
     if _mode(function) != "ansi" and is_integer(argument.type):
         return _sum_in_mode(argument, _mode(function))
     element, total = _types("sum", argument, function)
@@ -104,6 +111,8 @@ def _sum_in_mode(argument: typed.Expr, mode: typed.Mode) -> Measure:
 def _average(function: PlanNode, scope: Scope) -> Measure:
     argument = scope.expression(function["child"])
     span = span_of(function, scope)
+    if is_interval(argument.type):
+        return _average_of_intervals(argument, _type_of(function), span)
     element, mean = _types("avg", argument, function)
     _require_room(function, mean)
 
@@ -111,6 +120,31 @@ def _average(function: PlanNode, scope: Scope) -> Measure:
         return aggregate_of("avg", bags[0](), mean, span)
 
     return Measure((widened(argument, element),), result)
+
+
+def _sum_of_intervals(argument: typed.Expr, type_: Type, span: Span) -> Measure:
+    def result(bags: Bags) -> typed.Expr:
+        total = interval_of(aggregate_of("sum", bags[0](), LONG, span), type_)
+        return if_any(bags[0], total)
+
+    return Measure((number_of(argument),), result)
+
+
+def _average_of_intervals(argument: typed.Expr, type_: Type, span: Span) -> Measure:
+    """The sum, which has to fit, divided by the number of values."""
+
+    def result(bags: Bags) -> typed.Expr:
+        total = number_of(interval_of(aggregate_of("sum", bags[0](), LONG, span), argument.type))
+        count = aggregate_of("count", bags[0](), LONG)
+        return if_any(bags[0], average(total, count, type_))
+
+    return Measure((number_of(argument),), result)
+
+
+def _type_of(function: PlanNode) -> Type:
+    """The type of the result, as Spark says."""
+    type_ = function["$type"]
+    return model_type(type_)
 
 
 def _extreme(name: str) -> Callable[[PlanNode, Scope], Measure]:

@@ -14,7 +14,7 @@ from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, components, naming, null
 from incmrql.catalyst.scope import Scope
 from incmrql.types import typed
-from incmrql.types.model import BOOL, INT, LONG, Collection, Tuple, Type, bag, list_of
+from incmrql.types.model import BOOL, INT, LONG, Collection, Tuple, Type, bag, is_map, list_of
 
 # --- Project and Filter ---
 
@@ -142,8 +142,11 @@ def _with_null_row(rows: typed.Expr) -> typed.Expr:
 def _explode(generator: PlanNode, scope: Scope) -> typed.Expr:
     """The elements of an array, or the keys and values of a map."""
     values = scope.expression(generator["child"])
-    if _is_map(generator["child"]):
-        return values
+    if is_map(values.type):
+        assert isinstance(values.type, Collection)
+        entries = typed.Widen(values, type=list_of(values.type.element))
+        one = scope.names.variable("entry", values.type.element)
+        return _mapped(entries, one, build.tuple_of(*components(build.var(one))))
     assert isinstance(values.type, Collection)
     one = scope.names.variable("element", values.type.element)
     return _mapped(values, one, build.tuple_of(build.var(one)))
@@ -152,16 +155,18 @@ def _explode(generator: PlanNode, scope: Scope) -> typed.Expr:
 def _pos_explode(generator: PlanNode, scope: Scope) -> typed.Expr:
     """The elements of an array with their positions, from 0."""
     values = scope.expression(generator["child"])
-    if _is_map(generator["child"]):
-        message = "posexplode of a map is not converted yet"
-        hint = "Use explode: the positions of a map have no meaning."
-        raise Refused("C104", message, hint, generator)
+    assert isinstance(values.type, Collection)
+    of_map = is_map(values.type)
+    if of_map:
+        values = typed.Widen(values, type=list_of(values.type.element))
     assert isinstance(values.type, Collection)
     pair = Tuple((values.type.element, LONG))
     numbered = typed.Builtin("index", (values,), type=list_of(pair))
     one = scope.names.variable("numbered", pair)
     position = typed.Cast(build.item(build.var(one), 1), type=INT)
-    return _mapped(numbered, one, build.tuple_of(position, build.item(build.var(one), 0)))
+    value = build.item(build.var(one), 0)
+    parts = components(value) if of_map else [value]
+    return _mapped(numbered, one, build.tuple_of(position, *parts))
 
 
 def _inline(generator: PlanNode, scope: Scope) -> typed.Expr:
@@ -196,11 +201,6 @@ def _mapped(values: typed.Expr, one: typed.Variable, row: typed.Expr) -> typed.E
     assert isinstance(values.type, Collection)
     kind = bag(row.type) if values.type.kind == "bag" else list_of(row.type)
     return typed.MapOver(one, values, row, False, type=kind)
-
-
-def _is_map(node: PlanNode) -> bool:
-    type_ = node.fields.get("$type")
-    return isinstance(type_, PlanNode) and type_.name == "MapType"
 
 
 _GENERATED = {

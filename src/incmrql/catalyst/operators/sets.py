@@ -10,17 +10,19 @@ from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.operators.rowwise import widened
 from incmrql.catalyst.relation import Relation, over_bag
 from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.types import require_no_map
 from incmrql.types import typed
 from incmrql.types.model import Record, bag
 
 
 def distinct(node: PlanNode, scope: Scope) -> Relation:
     """`Distinct`: each row once."""
-    return distinct_rows(scope.plan(node["child"]), scope)
+    return distinct_rows(scope.plan(node["child"]), scope, node)
 
 
-def distinct_rows(relation: Relation, scope: Scope) -> Relation:
+def distinct_rows(relation: Relation, scope: Scope, node: PlanNode) -> Relation:
     """Each row of a relation once."""
+    require_no_map(relation.row.type, f"a row of {node.name}", node)
     return over_bag(scope.names, _distinct_bag(relation), relation.ids, "distinct")
 
 
@@ -36,10 +38,11 @@ def deduplicate(node: PlanNode, scope: Scope) -> Relation:
     inner = scope.over(child)
     ids = {key["exprId"] for key in node["keys"]}
     if ids >= set(child.ids):
-        return distinct_rows(child, scope)
+        return distinct_rows(child, scope, node)
     scope.conversion.note("dropDuplicates keeps the smallest row of each key, in canonical order.")
     names = scope.names
     keys = tuple(inner.expressions(node["keys"]))
+    require_no_map(build.tuple_of(*keys).type, "a key of Deduplicate", node)
     row = names.variable("row", child.row.type)
     rows = names.variable("rows", bag(row.type))
     partition = names.variable("partition", bag(Record(((row.name, row.type),))))
@@ -73,7 +76,8 @@ def intersect(node: PlanNode, scope: Scope) -> Relation:
 def _combined(op: typed.CombineOp, node: PlanNode, scope: Scope) -> Relation:
     left, right = scope.plan(node["left"]), scope.plan(node["right"])
     if not node["isAll"]:  # one copy of a row on the left is there, or taken away
-        left = distinct_rows(left, scope)
+        left = distinct_rows(left, scope, node)
+    require_no_map(left.row.type, f"a row of {node.name}", node)
     first, second = _in_common_types([left, right])
     whole = typed.Combine(op, first, second, type=first.type)
     return over_bag(scope.names, whole, left.ids, op)

@@ -21,19 +21,23 @@ import pyarrow.compute as pc
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     DATE,
     EXACT_SUM,
     NOTHING,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Data,
     Decimal,
     Record,
     Tuple,
     Type,
+    is_day_time,
     is_float,
     is_integer,
+    is_year_month,
 )
 from incmrql.types.model import Any as AnyType
 from incmrql.types.model import Decimal as DecimalType
@@ -50,7 +54,20 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 _SIGN: Final = np.uint64(tags.SIGN)
 _TEXT_END: Final = b"\x00\x00"
-_TIME_TAGS: Final[dict[Type, bytes]] = {DATE: tags.DATE, TIMESTAMP: tags.TIMESTAMP}
+_TIME_TAGS: Final[dict[Type, bytes]] = {
+    DATE: tags.DATE,
+    TIMESTAMP: tags.TIMESTAMP,
+    TIMESTAMP_NTZ: tags.LOCAL_TIME,
+}
+
+
+def whole_number_tag(type_: Type) -> bytes | None:
+    """The tag of values that columns hold as whole numbers; None for all other types."""
+    if is_integer(type_):
+        return tags.INTEGER
+    if is_year_month(type_):
+        return tags.MONTHS
+    return tags.DURATION if is_day_time(type_) else _TIME_TAGS.get(type_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +154,8 @@ def piece_of(column: Any, type_: Type) -> Piece:
 
 def _piece_without_nulls(column: Any, type_: Type) -> Piece:
     """The bytes of values without nulls; a struct that is null gives the bytes of its fields."""
-    if is_integer(type_) or type_ in (DATE, TIMESTAMP):
-        return _with_tag(_TIME_TAGS.get(type_, tags.INTEGER), _big_endian(integer_words(column)))
+    if (tag := whole_number_tag(type_)) is not None:
+        return _with_tag(tag, _big_endian(integer_words(column)))
     if is_float(type_):
         return _with_tag(tags.FLOAT, _big_endian(float_words(column)))
     if type_ == BOOL:
@@ -148,6 +165,8 @@ def _piece_without_nulls(column: Any, type_: Type) -> Piece:
         return _with_tag(tags.DECIMAL, _decimal_bytes(column))
     if type_ in (STRING, EXACT_SUM):
         return concat_pieces([tags.STRING, escape_zeros(column), _TEXT_END], len(column))
+    if type_ == BINARY:
+        return concat_pieces([tags.BINARY, escape_zeros(column), _TEXT_END], len(column))
     if isinstance(type_, Data | AnyType):
         return column.cast(pa.large_binary())
     if isinstance(type_, Tuple | Record):
@@ -345,7 +364,7 @@ def _same_values(
     left: Any, left_rows: Indices, right: Any, right_rows: Indices, type_: Type
 ) -> Mask:
     is_non_null = left.null_count == 0 and right.null_count == 0
-    if is_non_null and (is_integer(type_) or is_float(type_) or type_ in (DATE, TIMESTAMP)):
+    if is_non_null and (is_float(type_) or whole_number_tag(type_) is not None):
         left_values, right_values = (
             _memory_numbers(left)[left_rows],
             _memory_numbers(right)[right_rows],
@@ -353,7 +372,7 @@ def _same_values(
         same: Mask = left_values == right_values
         return same | (np.isnan(left_values) & np.isnan(right_values)) if is_float(type_) else same
     left_values, right_values = left.take(pa.array(left_rows)), right.take(pa.array(right_rows))
-    if type_ not in (STRING, EXACT_SUM) and not isinstance(type_, DecimalType):
+    if type_ not in (STRING, BINARY, EXACT_SUM) and not isinstance(type_, DecimalType):
         return key_bytes([left_values], [type_]).equal(key_bytes([right_values], [type_]))
     same = pc.equal(left_values, right_values).fill_null(False).to_numpy(zero_copy_only=False)
     if not is_non_null:

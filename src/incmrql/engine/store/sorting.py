@@ -31,19 +31,18 @@ from incmrql.engine.columns.keys import (
     integer_words,
     piece_of,
     same_keys,
+    whole_number_tag,
 )
 from incmrql.types.model import (
+    BINARY,
     BOOL,
-    DATE,
     EXACT_SUM,
     STRING,
-    TIMESTAMP,
     Decimal,
     Record,
     Tuple,
     Type,
     is_float,
-    is_integer,
 )
 from incmrql.types.model import Any as AnyType
 from incmrql.values.hashing.columns import Hashes
@@ -135,7 +134,7 @@ def decides(schema: TableSchema, words: Words) -> Mask:
 def _fits_word(type_: Type) -> bool:
     if isinstance(type_, Decimal):
         return type_.precision <= _LONG_DIGITS
-    return is_integer(type_) or is_float(type_) or type_ in (BOOL, DATE, TIMESTAMP)
+    return is_float(type_) or type_ == BOOL or whole_number_tag(type_) is not None
 
 
 def _words(column: Any, type_: Type) -> Words:
@@ -155,14 +154,14 @@ def _valid_words(column: Any, type_: Type) -> Words:
             return _decimal_words(column.cast(pa.decimal128(precision, scale)), precision)
         case Tuple((first, *_)) | Record(((_, first), *_)):
             return _words(column.field(0), first)
-        case _ if is_integer(type_) or type_ in (DATE, TIMESTAMP):
+        case _ if whole_number_tag(type_) is not None:
             return integer_words(column)
         case _ if is_float(type_):
             return float_words(column)
         case _ if type_ == BOOL:
             bits: Words = column.to_numpy(zero_copy_only=False).astype(np.uint64)
             return bits + np.uint64(1)
-        case _ if type_ in (STRING, EXACT_SUM):
+        case _ if type_ in (STRING, BINARY, EXACT_SUM):
             return _leading_words(escape_zeros(column), 0)
         case _:
             return _leading_words(

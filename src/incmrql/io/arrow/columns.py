@@ -18,6 +18,7 @@ from incmrql.io.arrow.types import NoSuchType, arrow_type, struct_type, widens_t
 from incmrql.io.arrow.values import normalize_floats, plain_type, to_arrow, value_reader
 from incmrql.io.scalars import Unparsable
 from incmrql.types.model import (
+    BINARY,
     BOOL,
     BYTE,
     DATE,
@@ -26,8 +27,12 @@ from incmrql.types.model import (
     INT,
     LONG,
     SHORT,
+    SPARK_TYPES,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Basic,
+    Collection,
     Decimal,
     Record,
     Tuple,
@@ -115,12 +120,38 @@ def element_array(batch: Any, element: Type) -> Any:
 
 def column_array(column: Any, element: Type) -> Any:
     """A column as an array of the Arrow form of a type."""
-    type_ = _column_type(column.type)
-    if not widens_to(type_, element):
-        message = f"the table has rows of type {type_}, expected {element}"
-        raise DataError("R306", message, hint="Cast the columns, or declare their types.")
+    _check_type(column.type, element)
     array = _cast(column, element)
     return _cast_by_value(column, element) if array is None else array
+
+
+def _check_type(arrow: Any, element: Type) -> None:
+    """Raise unless a column of an Arrow type may be read as one of a type."""
+    kinds = pa.types
+    match element:
+        case Basic() if element in SPARK_TYPES and _is_castable(arrow, element):
+            pass
+        case Record() | Tuple() if _has_spark_type(element) and kinds.is_struct(arrow):
+            for name, type_ in parts_of(element):
+                _check_type(arrow.field(name).type, type_)
+        case Collection(_, inner) if _has_spark_type(element) and kinds.is_list(arrow):
+            _check_type(arrow.value_type, inner)
+        case _:
+            type_ = _column_type(arrow)
+            if not widens_to(type_, element):
+                message = f"the table has rows of type {type_}, expected {element}"
+                raise DataError("R306", message, hint="Cast the columns, or declare their types.")
+
+
+def _has_spark_type(type_: Type) -> bool:
+    """Whether values have parts of types that only plans of Spark have, which no table names."""
+    match type_:
+        case Collection(_, element):
+            return _has_spark_type(element)
+        case Record() | Tuple():
+            return is_spread(type_) and any(_has_spark_type(t) for _, t in parts_of(type_))
+        case _:
+            return type_ in SPARK_TYPES
 
 
 def _element_column(batch: Any, element: Type) -> Any:
@@ -188,6 +219,10 @@ def _is_castable(arrow: Any, type_: Type) -> bool:
         return arrow in (pa.string(), pa.large_string())
     if type_ == TIMESTAMP:
         return bool(pa.types.is_timestamp(arrow)) and arrow.unit == "us"
+    if type_ == BINARY:
+        return arrow in (pa.binary(), pa.large_binary())
+    if type_ in SPARK_TYPES:
+        return bool(arrow == arrow_type(type_))
     plain = type_ in (BOOL, DATE) or isinstance(type_, Decimal)
     return plain and bool(arrow == arrow_type(type_))
 
@@ -195,7 +230,7 @@ def _is_castable(arrow: Any, type_: Type) -> bool:
 def _scalars(column: Any, type_: Type) -> Any | None:
     if type_ == STRING:
         column.validate(full=True)
-    if type_ in (DATE, TIMESTAMP):
+    if type_ in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         limits = _DAYS if type_ == DATE else _MICROSECONDS
         numbers = column.cast(pa.int32() if type_ == DATE else pa.int64())
         extremes = pc.min_max(numbers)

@@ -18,6 +18,7 @@ import pyarrow.types as kinds
 from incmrql.errors import InternalError, QueryError, SourceText
 from incmrql.types.model import (
     BASIC_NAMES,
+    BINARY,
     BOOL,
     BYTE,
     DATE,
@@ -29,6 +30,7 @@ from incmrql.types.model import (
     SHORT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Any,
     Basic,
     Collection,
@@ -40,6 +42,7 @@ from incmrql.types.model import (
     Type,
     bag,
     list_of,
+    storage_type,
 )
 
 _TO_ARROW: Final[dict[Type, Arrow]] = {
@@ -55,6 +58,11 @@ _TO_ARROW: Final[dict[Type, Arrow]] = {
     TIMESTAMP: pa.timestamp("us", tz="UTC"),
     NOTHING: pa.null(),
 }
+_TO_ARROW_OF_SPARK: Final[dict[Type, Arrow]] = {
+    BINARY: pa.binary(),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
+}
+"""Types that plans of Spark have, and no file of MRQL."""
 _FROM_ARROW: Final[dict[Arrow, Type]] = {
     **{arrow: type_ for type_, arrow in _TO_ARROW.items()},
     pa.uint8(): SHORT,
@@ -79,8 +87,11 @@ class NoSuchType(Exception):
 def arrow_type(type_: Type) -> Arrow:
     """The Arrow type that holds the values of a type."""
     match type_:
-        case Basic() | Nothing():
+        case Nothing():
             return _TO_ARROW[type_]
+        case Basic():
+            plain = storage_type(type_)
+            return _TO_ARROW.get(plain) or _TO_ARROW_OF_SPARK[plain]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
         case Record(()) | Tuple(()):

@@ -8,7 +8,7 @@ way back a column is first cast to `plain_type`, where texts are bytes and times
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal as DecimalValue
 from typing import Any as Arrow
 from typing import Final, TypeAlias
@@ -25,6 +25,7 @@ from incmrql.types.model import (
     FLOAT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Any,
     Collection,
     Data,
@@ -33,8 +34,10 @@ from incmrql.types.model import (
     Record,
     Tuple,
     Type,
+    is_day_time,
+    is_year_month,
 )
-from incmrql.values import Bag, Value, canonical, decode, encode
+from incmrql.values import Bag, LocalTime, Map, Months, Value, canonical, decode, encode
 from incmrql.values import Record as RecordValue
 from incmrql.values.encoding import EPOCH, EPOCH_DAY, MICROSECOND
 from incmrql.values.numbers import normal, quantize, to_float32
@@ -59,8 +62,10 @@ def to_arrow(value: Value, type_: Type) -> Arrow:
         case Tuple(items):
             return {f"_{i}": to_arrow(v, t) for i, (v, t) in _items_with_types(value, items)}
         case Collection(kind, element):
-            items = canonical(value) if kind == "bag" else value
-            return [to_arrow(item, element) for item in items]
+            parts = canonical(value) if kind == "bag" else value
+            if isinstance(value, Map):
+                parts = [{"key": key, "value": item} for key, item in value.items()]
+            return [to_arrow(part, element) for part in parts]
         case Decimal(precision, scale):
             fixed = quantize(DecimalValue(value), precision, scale)
             if fixed is None:
@@ -70,6 +75,8 @@ def to_arrow(value: Value, type_: Type) -> Arrow:
             return canonical(value)
         case _ if type_ in (FLOAT, DOUBLE):
             return normal(value)
+        case _ if is_day_time(type_):
+            return value // MICROSECOND
         case _:
             return value
 
@@ -143,6 +150,10 @@ def _value_reader(arrow: Arrow, type_: Type) -> Reader:
             return DecimalValue
         case Nothing():
             return _identity
+        case _ if is_year_month(type_):
+            return Months
+        case _ if is_day_time(type_):
+            return _duration
         case _:
             return _SCALARS[type_](arrow) if type_ in _SCALARS else _identity
 
@@ -203,6 +214,15 @@ def _timestamp_reader(arrow: Arrow) -> Reader:
     return read
 
 
+def _local_reader(arrow: Arrow) -> Reader:
+    read = _timestamp_reader(arrow)
+    return lambda plain: LocalTime.of(read(plain))
+
+
+def _duration(plain: int) -> timedelta:
+    return timedelta(microseconds=plain)
+
+
 def _is_text(arrow: Arrow) -> bool:
     return any(
         test(arrow) for test in (kinds.is_string, kinds.is_large_string, kinds.is_string_view)
@@ -213,6 +233,7 @@ _SCALARS: Final[dict[Type, Callable[[Arrow], Reader]]] = {
     STRING: lambda _: _text,
     DATE: _date_reader,
     TIMESTAMP: _timestamp_reader,
+    TIMESTAMP_NTZ: _local_reader,
     FLOAT: lambda _: to_float32,
     DOUBLE: lambda _: lambda plain: normal(float(plain)),
 }

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -24,8 +24,20 @@ from incmrql.errors import InternalError
 from incmrql.io.scalars import Unparsable, quote
 from incmrql.io.xml.values import is_xml, xml_text
 from incmrql.types.model import PREDEFINED
-from incmrql.values import Bag, Data, Record, Value, canonical, sort_values
+from incmrql.values import (
+    Bag,
+    Data,
+    LocalTime,
+    Map,
+    Months,
+    Record,
+    Value,
+    canonical,
+    show,
+    sort_values,
+)
 from incmrql.values.numbers import LONG, fits, normal
+from incmrql.values.spans import span_text
 
 DEEPEST: Final = 100
 """Documents nested deeper than this are refused: no engine could compare or sort them."""
@@ -137,7 +149,7 @@ def check_tree(raw: Raw) -> Raw:
         case list():
             for item in raw:
                 check_tree(item)
-        case dict():
+        case Map():
             for item in raw.values():
                 check_tree(item)
         case _:
@@ -187,6 +199,12 @@ def _raw(value: Value) -> Raw:
     match value:
         case None | bool() | str():
             return value
+        case Months() | timedelta():
+            return span_text(value)
+        case bytes():
+            return value.hex()
+        case LocalTime():
+            return value.isoformat()
         case int():
             return Number(value)
         case float():
@@ -204,6 +222,11 @@ def _raw(value: Value) -> Raw:
             return [_raw(item) for item in value]
         case Record():
             return {name: _raw(item) for name, item in value.items()}
+        case dict():
+            return {
+                key if isinstance(key, str) else show(key): _raw(item)
+                for key, item in value.items()
+            }
         case Data():
             return _raw_data(value)
         case _:

@@ -8,10 +8,19 @@ from functools import partial
 from typing import Any, Final
 
 from incmrql.reference.operators import compare
-from incmrql.reference.spark import arrays, numbers, statistics, strings, times
+from incmrql.reference.spark import (
+    arrays,
+    binaries,
+    entries,
+    numbers,
+    spans,
+    statistics,
+    strings,
+    times,
+)
 from incmrql.reference.spark.casts import micros_of, moment_of
-from incmrql.reference.spark.moments import is_beyond
-from incmrql.types.model import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP
+from incmrql.reference.spark.moments import is_beyond, parse_local_time
+from incmrql.types.model import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TIMESTAMP_NTZ
 from incmrql.values import Value
 
 
@@ -90,6 +99,27 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.hex(long)": strings.hex_of_number,
     "spark.hex(string)": strings.hex_of_text,
     "spark.bin(long)": strings.binary_digits,
+    "spark.lpad(binary, int, binary)": binaries.pad_left,
+    "spark.rpad(binary, int, binary)": binaries.pad_right,
+    "spark.md5(binary)": binaries.md5,
+    "spark.sha1(binary)": binaries.sha1,
+    "spark.sha2(binary, int)": binaries.sha2,
+    "spark.crc32(binary)": binaries.crc32,
+    "spark.substring(binary, int, int)": binaries.substring,
+    "spark.hex(binary)": binaries.hex_of,
+    "spark.utf8(string)": binaries.utf8,
+    "spark.text(binary)": binaries.text_of,
+    "spark.big_endian(long, int)": binaries.big_endian,
+    "spark.concat(binary, binary)": operator.add,
+    "spark.octet_length(binary)": len,
+    "spark.startsWith(binary, binary)": bytes.startswith,
+    "spark.endsWith(binary, binary)": bytes.endswith,
+    "spark.contains(binary, binary)": operator.contains,
+    "spark.unhex(string)": binaries.unhex,
+    "spark.base64(binary, bool)": binaries.to_base64,
+    "spark.unbase64(string)": binaries.from_base64,
+    "spark.encode(string, string)": binaries.encode,
+    "spark.decode(binary, string)": binaries.decode,
     "spark.add_months(date, int)": times.add_months,
     "spark.quarter(date)": times.quarter,
     "spark.dayofweek(date)": times.day_of_week,
@@ -99,6 +129,8 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.last_day(date)": times.last_day,
     "spark.is_beyond_date(string)": partial(is_beyond, target=DATE),
     "spark.is_beyond_timestamp(string)": partial(is_beyond, target=TIMESTAMP),
+    "spark.is_beyond_timestamp_ntz(string)": partial(is_beyond, target=TIMESTAMP_NTZ),
+    "spark.local_time(string)": parse_local_time,
     "spark.next_day(date, int)": times.next_day,
     "spark.unix_date(date)": times.unix_date,
     "spark.from_unix_date(int)": times.from_unix_date,
@@ -112,6 +144,12 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.whole_units(timestamp, timestamp, long)": times.whole_units,
     "spark.whole_months(timestamp, timestamp)": times.whole_months,
     "spark.date_format(timestamp, string)": times.format_moment,
+    "spark.times(long, decimal)": spans.times,
+    "spark.times(long, double)": spans.times,
+    "spark.divided(long, long)": spans.divided,
+    "spark.divided(long, decimal)": spans.divided,
+    "spark.divided(long, double)": spans.divided,
+    "spark.span_text(long, string)": spans.span_text,
     "spark.size({T})": len,
     "spark.array_contains({T}, T)": arrays.contains,
     "spark.array_position({T}, T)": arrays.position,
@@ -144,6 +182,10 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.floor_at(decimal, int)": numbers.rounded_down,
     "spark.product_parts(double, double)": statistics.product_parts,
     "spark.power_parts(double, int)": statistics.power_parts,
+    "spark.entries({T})": entries.entries,
+    "spark.last_entries({T})": entries.last_entries,
+    "spark.pair_up({T}, {U})": entries.pair_up,
+    "spark.str_to_map(string, string, string)": entries.split,
 }
 """Functions that are not called with null arguments; null as a result is a failure."""
 

@@ -13,7 +13,8 @@ from functools import cache
 from typing import Final
 from zoneinfo import available_timezones
 
-from incmrql.types.model import DATE, Type
+from incmrql.types.model import DATE, TIMESTAMP_NTZ, Type
+from incmrql.values import LocalTime
 
 _BLANKS: Final = "".join(map(chr, (*range(0x21), 0x7F)))
 _DATE: Final = re.compile(
@@ -72,6 +73,17 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
 
 
+def parse_local_time(text: str) -> LocalTime | None:
+    """The local time that a string denotes; an offset or zone in it does not count."""
+    parts = _parts_of(text)
+    if parts is None or parts.day is None or not _is_zone(parts.zone):
+        return None
+    try:
+        return LocalTime(*parts.day, *parts.clock)
+    except ValueError:
+        return None
+
+
 def is_beyond(text: str, target: Type) -> bool:
     """Whether Spark reads a date or timestamp from a string that has no value here."""
     if target == DATE:
@@ -82,7 +94,11 @@ def is_beyond(text: str, target: Type) -> bool:
         return False
     if parts.day is not None and not _exists(*parts.day):
         return False
-    return _is_zone(parts.zone) and parse_timestamp(text) is None
+    if target == TIMESTAMP_NTZ:
+        is_known = parts.day is None or parse_local_time(text) is not None
+    else:
+        is_known = parse_timestamp(text) is not None
+    return _is_zone(parts.zone) and not is_known
 
 
 def _day_of(text: str) -> tuple[int, int, int] | None:

@@ -36,6 +36,7 @@ from incmrql.io.spark_files import base_directory, escape, local_path
 from incmrql.io.spools import SpoolWriter, spool_schema, spooling, write_spool
 from incmrql.plan.program import Stream
 from incmrql.spark.clusters import EncodedDataError, error_of, is_out_of_memory, watch_executors
+from incmrql.spark.forms import kept
 from incmrql.spark.opaque import failure_of, with_computed
 from incmrql.spark.sources.columns import quote_name
 from incmrql.spark.values import spark_type
@@ -101,7 +102,8 @@ def spool_files(
             (reader_frame(session, reader, paths, base), deletes)
             for (base, deletes), paths in _by_base(stream, reader, by_path).items()
         ]
-        frames = [_with_computed(frame, stream, deletes=deletes) for frame, deletes in plain]
+        whole = [_with_computed(frame, stream, deletes=deletes) for frame, deletes in plain]
+        frames = [frame.select(*kept(frame)) for frame in whole]
         rows = reduce(DataFrame.union, frames).mapInArrow(task, _REPORT)
         with watch_executors(session):
             report = rows.collect()

@@ -18,14 +18,20 @@ import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
-from incmrql.engine.columns.keys import Indices, binary, float_words, piece_of
+from incmrql.engine.columns.keys import (
+    Indices,
+    binary,
+    float_words,
+    piece_of,
+    whole_number_tag,
+)
 from incmrql.engine.columns.layouts import Leaf, Struct
 from incmrql.engine.columns.pipelines import Pipeline, Projection, SqlText
 from incmrql.engine.columns.rows import Rows, no_rows
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower.tree import Dialect, print_tree
 from incmrql.reference import Environment
-from incmrql.types.model import BOOL, DATE, STRING, TIMESTAMP, Tuple, Type, is_float, is_integer
+from incmrql.types.model import BOOL, STRING, Tuple, Type, is_float
 
 _SMALL: Final = 4
 """A column is copied at once if it has less than 1/_SMALL of the rows of its input column."""
@@ -268,7 +274,7 @@ def look_up(known: KeyNumbers, columns: Columns, count: int) -> Indices:
 
 def _words(column: Any, type_: Type) -> Any:
     """A column whose values are equal for Arrow exactly if they are the same key."""
-    if is_integer(type_) or type_ in (BOOL, DATE, STRING, TIMESTAMP):
+    if type_ in (BOOL, STRING) or whole_number_tag(type_) is not None:
         return column
     if is_float(type_):
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
