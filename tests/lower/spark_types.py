@@ -71,9 +71,12 @@ def binary_cases() -> Iterator[SparkCase]:
         yield _same(name, both, BINARY, f"{name}({{0}}, {{1}})")
     yield _same("concat", both, BINARY, "concat({0}, {1})")
     yield _same("octet_length", (BINARY,), INT, "length({0})")
+    # Where the end of the part wraps around, Spark asks for an array of two gigabytes and hangs.
+    positions = [number for number in _NUMBERS if number != -(2**31) + 1]
+    lengths = [number for number in _NUMBERS if number is None or number > -(2**31) + 1]
     yield _same(
         "substring", (BINARY, INT, INT), BINARY, "substring({0}, {1}, {2})",
-        (edges(BINARY), _NUMBERS, _NUMBERS),
+        (edges(BINARY), positions, lengths),
     )  # fmt: skip
     for name in ("startsWith", "endsWith", "contains"):
         yield _same(name, both, BOOL, f"{name}({{0}}, {{1}})")

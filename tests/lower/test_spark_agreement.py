@@ -186,12 +186,15 @@ def _failing_row(case: Any) -> int | None:
 
 
 def _fails(text: str, row: int, spark: SparkSession) -> bool:
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         spark.sql(f"SELECT {text} FROM arguments WHERE row0 = {row}").collect()
     except PySparkException:
         return True
+    except Py4JJavaError as error:  # Spark has no error of its own for a negative length
+        return "NegativeArraySizeException" in str(error)
     except ValueError:
         return True  # a time that only Spark has a value for
     return False

@@ -28,7 +28,6 @@ from incmrql.values import (
     Bag,
     Data,
     LocalTime,
-    Map,
     Months,
     Record,
     Value,
@@ -149,7 +148,7 @@ def check_tree(raw: Raw) -> Raw:
         case list():
             for item in raw:
                 check_tree(item)
-        case Map():
+        case dict():
             for item in raw.values():
                 check_tree(item)
         case _:
