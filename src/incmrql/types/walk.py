@@ -96,23 +96,37 @@ def nodes(expr: typed.Expr) -> Iterator[typed.Expr]:
 
 def bound_variables(part: Any) -> frozenset[typed.Variable]:
     """The variables that binders anywhere inside bind."""
-    kind = type(part)
-    if kind is tuple:
-        return _union(map(bound_variables, part))
-    if kind is typed.Variable:
-        return frozenset((part,))
-    if kind not in _EXPRESSIONS:
-        return _bound_below(part)
+    if type(part) not in _EXPRESSIONS:
+        return _bound_inside([part])
     try:
         known: frozenset[typed.Variable] = part.bound
     except AttributeError:
-        known = _NO_VARIABLES if kind is typed.Var else _bound_below(part)
+        is_use = type(part) is typed.Var
+        known = _NO_VARIABLES if is_use else _bound_inside(_parts(part))
         object.__setattr__(part, "bound", known)
     return known
 
 
-def _bound_below(node: Any) -> frozenset[typed.Variable]:
-    return _union(bound_variables(getattr(node, n)) for n in _part_fields(type(node)) or ())
+def _bound_inside(pending: list[Any]) -> frozenset[typed.Variable]:
+    """The variables that parts bind; only expressions inside of them deepen the stack."""
+    known = _NO_VARIABLES
+    while pending:
+        part = pending.pop()
+        kind = type(part)
+        if kind is tuple:
+            pending += part
+        elif kind is typed.Variable:
+            known = _union((known, frozenset((part,))))
+        elif kind in _EXPRESSIONS:
+            known = _union((known, bound_variables(part)))
+        else:
+            pending += _parts(part)
+    return known
+
+
+def _parts(node: Any) -> list[Any]:
+    """What stands in the fields of a node."""
+    return [getattr(node, name) for name in _part_fields(type(node)) or ()]
 
 
 def used_variables(expr: typed.Expr) -> frozenset[typed.Variable]:
