@@ -186,7 +186,7 @@ def _failing_row(case: Any) -> int | None:
 
 
 def _fails(text: str, row: int, spark: SparkSession) -> bool:
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
