@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from incmrql.api.options import StartOptions, UserOptions, declared, stream_options
+from incmrql.api.options import StartOptions, UserOptions, declared_options, stream_options
 from incmrql.cli.main import commands
 from incmrql.errors import DataError
 from incmrql.runtime.user_options import kept_input, permissions
@@ -24,24 +24,24 @@ def alternatives(hint: Any) -> set[Any]:
 
 def test_the_keyword_arguments_of_start_are_the_fields() -> None:
     start, fields = get_type_hints(StartOptions), get_type_hints(UserOptions)
-    assert start.keys() == fields.keys() == declared().keys()
+    assert start.keys() == fields.keys() == declared_options().keys()
     differing = {n for n in start if not alternatives(fields[n]) <= alternatives(start[n])}
     assert differing == {"forget", "retract"}  # any sequence of texts and paths, there a tuple
 
 
 def test_commands_have_the_options_that_they_should() -> None:
     known = {param.name: param for param in commands.commands["run"].params}
-    wanted = {name for name, about in declared().items() if about.on_command_line}
+    wanted = {name for name, about in declared_options().items() if about.on_command_line}
     assert wanted <= known.keys()
-    assert not known.keys() & (declared().keys() - wanted)
+    assert not known.keys() & (declared_options().keys() - wanted)
     for name in wanted:
-        assert known[name].help == declared()[name].help
+        assert known[name].help == declared_options()[name].help
 
 
 def test_every_option_is_in_the_docs_of_python() -> None:
     page = (DOCS / "python.md").read_text(encoding="utf-8")
     rows = "\n".join(re.findall(r"^\| (`[^|]*=[^|]*) \|", page, re.MULTILINE))
-    assert set(re.findall(r"`(\w+)=", rows)) >= declared().keys()
+    assert set(re.findall(r"`(\w+)=", rows)) >= declared_options().keys()
 
 
 def test_values_are_read_from_texts() -> None:

@@ -52,7 +52,7 @@ def test_conditions_on_the_same_rows_keep_their_order() -> None:
 def test_a_copy_has_variables_of_its_own() -> None:
     relation = both()
     relation = relation.where(equal(relation.values[0], relation.values[2]))
-    copy = relation.copied(NAMES)
+    copy = relation.with_new_variables(NAMES)
     assert copy.ids == relation.ids
     assert not bound_variables(copy.bag) & bound_variables(relation.bag)
 

@@ -104,8 +104,8 @@ def plant_an_error(folder: Path) -> None:
     from incmrql.engine.compile.program import compile_program
 
     checkpoint = Checkpoint(folder, compile_program(program).schemas)
-    checkpoint.described()
-    table = checkpoint.recovered().tables["n2"]
+    checkpoint.description()
+    table = checkpoint.committed_state().tables["n2"]
     (run,) = table.segments
     content = OpenSegments().rows(checkpoint.runs, run, table.schema).content()
     name = next(name for name in content.parts if name.endswith(".n"))

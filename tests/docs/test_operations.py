@@ -42,7 +42,7 @@ def test_the_files_and_fields_of_a_checkpoint(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "ck")
     checkpoint.prepare()
     checkpoint.take_over({**describe(program, {}), "window": False}, (), 8)
-    known = checkpoint.described()
+    known = checkpoint.description()
     assert f"`format` (of the checkpoint, {FORMAT})" in PAGE
     assert set(known) <= NAMED
     assert {field for node in known["nodes"] for field in node} <= NAMED

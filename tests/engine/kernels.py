@@ -89,7 +89,7 @@ class KernelRun:
         everything = range(self.buckets)
         for name, content in context.deltas.items():
             made = plan_writes(
-                context.committed(name), self.reader, content, self.number, everything
+                context.committed_table(name), self.reader, content, self.number, everything
             )
             contents = [(each.content, each.counts) for each in made.written]
             runs = (

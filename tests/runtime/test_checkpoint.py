@@ -47,7 +47,7 @@ def opened(folder: Path, buckets: int = 4) -> Checkpoint:
 
 def read(folder: Path) -> State:
     """The committed state, without an epoch."""
-    return Checkpoint(folder, COMPILED.physical.schemas).recovered()
+    return Checkpoint(folder, COMPILED.physical.schemas).committed_state()
 
 
 def nothing_open(_attempt: str) -> bool:
@@ -68,7 +68,7 @@ def committed(checkpoint: Checkpoint, state: State, *files: InputFile) -> State:
 def test_what_is_committed_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "FULL_EVERY", 4)
     checkpoint = opened(tmp_path)
-    state = checkpoint.recovered()
+    state = checkpoint.committed_state()
     assert state.number == -1
     for number in range(11):
         state = committed(checkpoint, state, file_of(number))
@@ -92,7 +92,7 @@ def test_a_file_that_was_taken_back_is_no_longer_known(
 ) -> None:
     monkeypatch.setattr(checkpoints, "FULL_EVERY", every)
     checkpoint = opened(tmp_path)
-    state = committed(checkpoint, checkpoint.recovered(), file_of(1), file_of(2))
+    state = committed(checkpoint, checkpoint.committed_state(), file_of(1), file_of(2))
     copy = file_of(9, retracts="in/1.csv")
     anew = replace(file_of(2), size=77)
     state = committed(checkpoint, state, copy, replace(copy, retracts="in/2.csv"), anew)
@@ -105,7 +105,7 @@ def test_a_manifest_that_cannot_be_written_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     checkpoint = opened(tmp_path)
-    state = committed(checkpoint, checkpoint.recovered(), file_of(1))
+    state = committed(checkpoint, checkpoint.committed_state(), file_of(1))
     files = [file_of(2), file_of(9, retracts="in/1.csv")]
     checkpoint.intend(1, files)
     known = {0: dict(state.ingested[0])}
@@ -135,7 +135,7 @@ def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> N
     checkpoint.intend(0, files)
     assert Checkpoint(tmp_path).intent(0) == files
     assert Checkpoint(tmp_path).intent(1) is None
-    committed(checkpoint, checkpoint.recovered(), *files)
+    committed(checkpoint, checkpoint.committed_state(), *files)
     assert Checkpoint(tmp_path).intent(0) is None
     checkpoint.intend(1, files)
     checkpoint.withdraw(1)
@@ -145,8 +145,8 @@ def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> N
 def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
     other = describe(program_of(AVERAGE.format(data="elsewhere", deletes="out")), {})
-    committed(checkpoint, checkpoint.recovered(), file_of(0))
-    known = Checkpoint(tmp_path).described()
+    committed(checkpoint, checkpoint.committed_state(), file_of(0))
+    known = Checkpoint(tmp_path).description()
     with pytest.raises(CheckpointError, match="was written by a different query"):
         needs_rebuild(checkpoint, known, other, "refuse")
     assert not needs_rebuild(checkpoint, known, describe(PROGRAM, {}), "refuse")
@@ -158,12 +158,12 @@ def test_what_is_no_checkpoint_or_one_of_another_version_is_told(tmp_path: Path)
     found = load(path)
     write_over(path, {**found, "format": 4})
     with pytest.raises(CheckpointError, match="has format 4, and this version reads 3"):
-        checkpoint.described()
+        checkpoint.description()
     path.unlink()
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
-        checkpoint.described()
+        checkpoint.description()
     write_over(tmp_path / "program.json", {"format": 2})
-    for opening in (checkpoint.described, checkpoint.prepare):
+    for opening in (checkpoint.description, checkpoint.prepare):
         with pytest.raises(CheckpointError, match=r"was written by incmrql 0\.1\.0"):
             opening()
 
@@ -175,7 +175,7 @@ def test_the_number_of_buckets_is_that_of_the_checkpoint(tmp_path: Path) -> None
 
 def test_a_damaged_manifest_is_noticed(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
-    committed(checkpoint, checkpoint.recovered(), file_of(0))
+    committed(checkpoint, checkpoint.committed_state(), file_of(0))
     path = checkpoint.manifests / "000001.json"
     whole = path.read_text()
     path.write_text(json.dumps({**json.loads(whole), "batch": 7}))
@@ -214,7 +214,7 @@ def test_a_damaged_file_is_named_with_a_way_out(
 
 def test_a_manifest_in_the_middle_that_is_gone_is_noticed(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
-    state = checkpoint.recovered()
+    state = checkpoint.committed_state()
     for number in range(4):
         state = committed(checkpoint, state, file_of(number))
     (checkpoint.manifests / "000002.json").unlink()
@@ -267,7 +267,7 @@ def opened_without(path: Path) -> CheckpointError:
 def test_only_what_is_closed_is_removed_after_a_while(tmp_path: Path) -> None:
     opened(tmp_path)
     checkpoint = opened(tmp_path)
-    state = committed(checkpoint, checkpoint.recovered(), file_of(0))
+    state = committed(checkpoint, checkpoint.committed_state(), file_of(0))
     closed = {
         "000007-000001-abc-0.run": "of an older epoch, whatever its batch",
         "000000-000002-abc-0.run": "of a batch that is committed",
@@ -343,11 +343,11 @@ def test_a_driver_on_another_machine_is_known_by_its_heartbeat(tmp_path: Path) -
 
 def test_an_older_driver_fails_at_its_next_manifest(tmp_path: Path) -> None:
     old = opened(tmp_path)
-    state = committed(old, old.recovered(), file_of(0))
+    state = committed(old, old.committed_state(), file_of(0))
     new = opened(tmp_path)
     with pytest.raises(CheckpointError, match="another driver has taken over"):
         committed(old, state, file_of(1))
-    assert committed(new, new.recovered(), file_of(2)).ingested[0].keys() == {
+    assert committed(new, new.committed_state(), file_of(2)).ingested[0].keys() == {
         "in/0.csv",
         "in/2.csv",
     }
@@ -379,9 +379,9 @@ def test_a_late_driver_that_creates_a_cleaned_manifest_again_does_no_harm(
 ) -> None:
     monkeypatch.setattr(checkpoints, "FULL_EVERY", 4)
     old = opened(tmp_path)
-    state = committed(old, old.recovered(), file_of(0))
+    state = committed(old, old.committed_state(), file_of(0))
     new = opened(tmp_path)
-    newer = new.recovered()
+    newer = new.committed_state()
     for number in range(1, 9):
         newer = committed(new, newer, file_of(number))
         new.clean(newer, -1, nothing_open)
@@ -404,7 +404,7 @@ def test_a_manifest_that_is_visible_is_never_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = opened(tmp_path)
-    before = checkpoint.recovered()
+    before = checkpoint.committed_state()
 
     def failing(_folder: Path) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -425,7 +425,7 @@ def test_a_folder_that_cannot_be_listed_does_not_undo_a_commit(
 ) -> None:
     """Or the output of a batch that has happened would be removed as that of a failed one."""
     checkpoint = opened(tmp_path)
-    before = checkpoint.recovered()
+    before = checkpoint.committed_state()
 
     def failing(_folder: Path) -> list[str]:
         raise OSError(errno.EIO, "Input/output error")
@@ -449,7 +449,7 @@ def test_an_error_after_the_name_was_taken_is_read_back(
         raise OSError(errno.EIO, "the connection was lost")
 
     monkeypatch.setattr(os, "link", linked)
-    state = committed(checkpoint, checkpoint.recovered(), file_of(0))
+    state = committed(checkpoint, checkpoint.committed_state(), file_of(0))
     assert state.number == read(tmp_path).number == 0
 
 
@@ -457,7 +457,7 @@ def test_a_take_over_repeats_tables_unpublished_outputs_and_the_pending_intent(
     tmp_path: Path,
 ) -> None:
     old = opened(tmp_path)
-    state = committed(old, old.recovered(), file_of(0))
+    state = committed(old, old.committed_state(), file_of(0))
     old.intend(1, [file_of(1)])
     last = old.last()
     new = opened(tmp_path)

@@ -61,7 +61,7 @@ class SavedRun:
     @cached_property
     def described(self) -> dict[str, Any]:
         """The description of the program in the checkpoint."""
-        return dict(self._checkpoint.described())
+        return dict(self._checkpoint.description())
 
     @cached_property
     def _script(self) -> dict[str, Any]:

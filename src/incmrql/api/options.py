@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from incmrql.errors import DataError
-from incmrql.runtime.user_options import About, UserOptions, declared
+from incmrql.runtime.user_options import About, UserOptions, declared_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +62,7 @@ def stream_options(given: Mapping[str, Any]) -> StreamOptions:
     """
     from incmrql.runtime.options import StreamOptions
 
-    known = declared()
+    known = declared_options()
     unknown = sorted(given.keys() - known.keys())
     if unknown:
         hint = f"Options are: {', '.join(sorted(known))}."
@@ -104,4 +104,11 @@ def _choices(type_: Any) -> tuple[Any, ...]:
     return tuple(choice for part in get_args(type_) for choice in _choices(part))
 
 
-__all__ = ["About", "InputChoices", "StartOptions", "UserOptions", "declared", "stream_options"]
+__all__ = [
+    "About",
+    "InputChoices",
+    "StartOptions",
+    "UserOptions",
+    "declared_options",
+    "stream_options",
+]

@@ -30,7 +30,7 @@ from incmrql.compiler.plans import (
 )
 from incmrql.compiler.sql import Statement, split_statements
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
-from incmrql.spark.forms import restored
+from incmrql.spark.forms import restore_column
 from incmrql.spark.opaque import make_known
 from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan, sql_frame
 from incmrql.spark.plans.substitution import substituted_frame
@@ -171,7 +171,7 @@ def _as_leaf(rows: DataFrame, schema: StructType) -> DataFrame:
     names = [f"_{place}" for place, _ in enumerate(schema.fields, 1)]
     renamed = rows.toDF(*names)
     columns = [
-        restored(renamed[own.name], own.dataType, column.dataType)
+        restore_column(renamed[own.name], own.dataType, column.dataType)
         for own, column in zip(renamed.schema.fields, schema.fields, strict=True)
     ]
     return renamed.select(*columns)

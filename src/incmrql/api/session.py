@@ -284,8 +284,8 @@ class Session:
         return {
             **{name: SessionSource(row, False) for name, (_, row) in self._data.items()},
             **{
-                name: SessionSource(each.row, True, dict(each.options))
-                for name, each in self._streams.items()
+                name: SessionSource(stream.row, True, dict(stream.options))
+                for name, stream in self._streams.items()
             },
         }
 

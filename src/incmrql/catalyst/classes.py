@@ -70,7 +70,7 @@ def check_node(node: PlanNode, table: Mapping[str, Support]) -> None:
     if support.level != "converted":
         raise Refused(support.code, f"{node.name}: {support.reason}", support.rewrite, node)
     for name, value in unknown_fields(node, support):
-        message = f"{node.name} has {name} = {_shown(value)}, which is not known here"
+        message = f"{node.name} has {name} = {_value_text(value)}, which is not known here"
         raise Refused("C102", message, node=node)
 
 
@@ -86,11 +86,11 @@ def unknown_fields(node: PlanNode, support: Support) -> Iterator[tuple[str, Plan
             yield name, value
 
 
-def _shown(value: PlanValue) -> str:
+def _value_text(value: PlanValue) -> str:
     match value:
         case PlanNode(name):
             return name
         case tuple():
-            return f"({', '.join(map(_shown, value))})"
+            return f"({', '.join(map(_value_text, value))})"
         case _:
             return repr(value)

@@ -80,7 +80,7 @@ def with_equal_leaves(
         for attribute in leaf.fields.get("$computed", ()):  # type: ignore[union-attr]
             assert isinstance(attribute, PlanNode)
             columns.setdefault(keys[leaf["$leaf"]], {})[attribute["$text"]] = attribute
-    last = max(each["exprId"] for some in columns.values() for each in some.values())
+    last = max(attribute["exprId"] for some in columns.values() for attribute in some.values())
 
     def fresh(attribute: PlanNode) -> PlanNode:
         nonlocal last
@@ -93,9 +93,9 @@ def with_equal_leaves(
                 wanted = columns.get(keys[value["$leaf"]])
                 if not wanted:
                     return value
-                own = {each["$text"]: each for each in fields.get("$computed", ())}  # type: ignore[union-attr, index, call-overload]
+                own = {attribute["$text"]: attribute for attribute in fields.get("$computed", ())}  # type: ignore[union-attr, index, call-overload]
                 computed = tuple(
-                    own.get(text) or fresh(each) for text, each in sorted(wanted.items())
+                    own.get(text) or fresh(attribute) for text, attribute in sorted(wanted.items())
                 )
                 output = value["output"][: len(value["output"]) - len(own)]
                 new = {**fields, "output": (*output, *computed), "$computed": computed}

@@ -79,7 +79,7 @@ def convert_script(questions: Sequence[Question], kind: typed.ItemKind = "incr")
             conversion = _conversion(question, names)
             conversion.queries, conversion.views, conversion.repeated = queries, views, repeated
             try:
-                converted.append(_converted(question.plan, conversion))
+                converted.append(_convert(question.plan, conversion))
             except QueryError as error:
                 problems += error.problems
     if problems:
@@ -105,7 +105,7 @@ def _conversion(question: Question, names: Names) -> Conversion:
     )
 
 
-def _converted(plan: AnalyzedPlan, conversion: Conversion) -> ConvertedQuery:
+def _convert(plan: AnalyzedPlan, conversion: Conversion) -> ConvertedQuery:
     relation = convert_plan(plan.plan, Scope(conversion))
     for field in plan.schema["fields"]:
         try:

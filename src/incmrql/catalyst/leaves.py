@@ -117,7 +117,7 @@ def leaf_key(leaf: PlanNode) -> str:
             if key.lower() not in _PATH_OPTIONS or is_pattern(value)
         )
         kept["relation"] = PlanNode(relation.name, {**relation.fields, "options": options})
-    columns = tuple((each["name"], each["dataType"]) for each in _attributes(leaf))
+    columns = tuple((column["name"], column["dataType"]) for column in _attributes(leaf))
     return plan_to_json(PlanNode(leaf.name, {**kept, "columns": columns}))
 
 
@@ -170,7 +170,7 @@ class Leaves:
                 return self._constant(leaf)
             case "frame":
                 self._note(_FROZEN)
-                return self._registered(leaf)
+                return self._registered_source(leaf)
             case "unit":
                 return build.bag_of(build.unit())
             case reason:
@@ -187,7 +187,7 @@ class Leaves:
             hint = "Take the DataFrame from a stream of the session that runs the query."
             raise Refused("C104", message, hint, leaf)
         columns = source.row.fields if isinstance(source.row, Record) else ()
-        wanted = tuple((each["name"], model_type(each["dataType"])) for each in _output(leaf))
+        wanted = tuple((column["name"], model_type(column["dataType"])) for column in _output(leaf))
         if tuple(columns) != wanted:
             message = (
                 f'the stream "{name}" has rows of type {source.row}, and the DataFrame '
@@ -213,9 +213,9 @@ class Leaves:
         format_ = _format(leaf, relation)
         paths = _paths(leaf, relation, options)
         columns = _columns(leaf, relation)
-        computed = _computed(leaf)
+        computed = _computed_columns(leaf)
         types = [type_ for _, type_ in columns]
-        types += [model_type(each["dataType"]) for each in computed]
+        types += [model_type(column["dataType"]) for column in computed]
         row = Tuple(tuple(types))
         # What is computed may depend on each setting that has a value.
         settings = tuple(
@@ -228,10 +228,10 @@ class Leaves:
             paths,
             _schema(leaf, relation, format_),
             tuple(name for name, _ in columns),
-            tuple(each["name"] for each in relation["partitionSchema"]["fields"]),
+            tuple(column["name"] for column in relation["partitionSchema"]["fields"]),
             tuple(sorted((k, v) for k, v in options.items() if not _is_own(k))),
             settings,
-            tuple(typed.ComputedColumn(each["$text"], each["name"]) for each in computed),
+            tuple(typed.ComputedColumn(column["$text"], column["name"]) for column in computed),
         )
         is_static = _number(leaf) in self.static or bool(
             self.static_paths & {*local_paths(reader), *_table_names(leaf)}
@@ -301,14 +301,14 @@ class Leaves:
     # --- constants ---
 
     def _constant(self, leaf: PlanNode) -> typed.Expr:
-        types = tuple(model_type(each["dataType"]) for each in _output(leaf))
+        types = tuple(model_type(column["dataType"]) for column in _output(leaf))
         if leaf.name == "Range":
             rows: Sequence[Any] = range(leaf["start"], leaf["end"], leaf["step"])
         else:
             rows = leaf["data"]
             self._note(_FROZEN)
         if len(rows) > MOST_CONSTANT_ROWS:
-            return self._registered(leaf)
+            return self._registered_source(leaf)
         try:
             tuples = tuple(_tuple((row,) if isinstance(row, int) else row, types) for row in rows)
         except (ValueError, OverflowError) as problem:
@@ -320,13 +320,13 @@ class Leaves:
         """The rows of a leaf that Spark reads when the query starts."""
         kind = leaf["relation"].name if leaf.name == "LogicalRelation" else leaf.name
         self._note(f"{kind} is read once, when the query starts: its changes are not followed")
-        return self._registered(leaf)
+        return self._registered_source(leaf)
 
-    def _registered(self, leaf: PlanNode) -> typed.Expr:
+    def _registered_source(self, leaf: PlanNode) -> typed.Expr:
         """The rows of a leaf as a source that does not change, which its DataFrame fills."""
         if leaf.fields.get("isStreaming"):
             raise Refused("C104", _STREAMING, _STREAM_HINT, leaf)
-        row = Tuple(tuple(model_type(each["dataType"]) for each in _output(leaf)))
+        row = Tuple(tuple(model_type(column["dataType"]) for column in _output(leaf)))
         name = f"local rows {self.label}{_number(leaf)}"
         self.local_rows[name] = _number(leaf)
         source = typed.Source("registered", False, None, row, name=name)
@@ -392,8 +392,8 @@ def _attributes(leaf: PlanNode) -> Sequence[PlanNode]:
 
 def _output(leaf: PlanNode) -> Sequence[PlanNode]:
     """The columns of a leaf; refused if one is not data."""
-    for attribute in leaf["output"]:
-        if attribute["name"] == "_metadata" and leaf.name == "LogicalRelation":
+    for column in leaf["output"]:
+        if column["name"] == "_metadata" and leaf.name == "LogicalRelation":
             message = "the query reads _metadata, which says where rows lie and not what they are"
             raise Refused("C103", message, "Leave the column out.", leaf)
     columns: Sequence[PlanNode] = leaf["output"]
@@ -402,8 +402,8 @@ def _output(leaf: PlanNode) -> Sequence[PlanNode]:
 
 def _stream_of(leaf: PlanNode) -> str | None:
     """The stream of the session that the columns of a leaf belong to."""
-    metadata = (each.fields.get("metadata") for each in _attributes(leaf))
-    names = {_pairs(each or ()).get(STREAM_KEY) for each in metadata}
+    metadata = (column.fields.get("metadata") for column in _attributes(leaf))
+    names = {_pairs(column or ()).get(STREAM_KEY) for column in metadata}
     return names.pop() if len(names) == 1 else None
 
 
@@ -494,17 +494,17 @@ def _check_local(leaf: PlanNode, path: str) -> None:
 def _columns(leaf: PlanNode, relation: PlanNode) -> tuple[tuple[str, Type], ...]:
     """The names and types of the output; refused if it is not the whole relation."""
     output = _output(leaf)
-    in_files = output[: len(output) - len(_computed(leaf))]
-    columns = tuple((each["name"], model_type(each["dataType"])) for each in in_files)
+    in_files = output[: len(output) - len(_computed_columns(leaf))]
+    columns = tuple((column["name"], model_type(column["dataType"])) for column in in_files)
     fields = (*relation["dataSchema"]["fields"], *relation["partitionSchema"]["fields"])
-    known = {each["name"].lower() for each in fields}
+    known = {column["name"].lower() for column in fields}
     if {name.lower() for name, _ in columns} != known or len(columns) != len(known):
         message = "the columns of the leaf are not those of its files"
         raise Refused("C104", message, "Read the files anew, without cached plans.", leaf)
     return columns
 
 
-def _computed(leaf: PlanNode) -> Sequence[PlanNode]:
+def _computed_columns(leaf: PlanNode) -> Sequence[PlanNode]:
     """The columns of a leaf that are computed when a row is inserted: the last ones."""
     columns: Sequence[PlanNode] = leaf.fields.get("$computed", ())  # type: ignore[assignment]
     return columns
@@ -513,18 +513,18 @@ def _computed(leaf: PlanNode) -> Sequence[PlanNode]:
 def _schema(leaf: PlanNode, relation: PlanNode, format_: str) -> str:
     """The schema to read with: the columns of the files, then those of the partitions."""
     partitions = relation["partitionSchema"]["fields"]
-    names = {each["name"].lower() for each in partitions}
+    names = {column["name"].lower() for column in partitions}
     in_files = list(relation["dataSchema"]["fields"])
-    doubled = [each["name"] for each in in_files if each["name"].lower() in names]
+    doubled = [column["name"] for column in in_files if column["name"].lower() in names]
     if doubled and format_ in _POSITIONAL:
         message = f'the column "{doubled[0]}" is in the files and in the names of directories'
         raise Refused("C104", message, "Rename one of the two.", leaf)
-    fields = [each for each in in_files if each["name"].lower() not in names]
+    fields = [column for column in in_files if column["name"].lower() not in names]
     return json.dumps(_json_struct([*fields, *partitions]), separators=(",", ":"))
 
 
 def _json_struct(fields: Iterable[PlanNode]) -> dict[str, Any]:
-    return {"type": "struct", "fields": [_json_field(each) for each in fields]}
+    return {"type": "struct", "fields": [_json_field(column) for column in fields]}
 
 
 def _json_field(struct_field: PlanNode) -> dict[str, Any]:
@@ -579,7 +579,7 @@ def _value(value: Any, type_: Type) -> Any:
         case int(), _ if is_day_time(type_):
             return value * MICROSECOND
         case tuple(), Collection(kind, element):
-            items = [_value(each, element) for each in value]
+            items = [_value(item, element) for item in value]
             return Bag(items) if kind == "bag" else items
         case tuple(), Tuple(items):
             return tuple(map(_value, value, items))

@@ -368,7 +368,7 @@ class _Level:
         if not _is_expression(node) or self.search.is_converted(node):
             return node
         chosen: dict[int, PlanNode] = {}
-        changed = self._carried(self._with_placeholders(node, chosen), chosen)
+        changed = self._with_input_columns(self._with_placeholders(node, chosen), chosen)
         assert isinstance(changed, PlanNode)
         return changed
 
@@ -400,17 +400,19 @@ class _Level:
         chosen.update(inside)
         return changed
 
-    def _carried(self, value: PlanValue, chosen: Mapping[int, PlanNode]) -> PlanValue:
+    def _with_input_columns(self, value: PlanValue, chosen: Mapping[int, PlanNode]) -> PlanValue:
         """Expressions with the columns of inputs in the place of placeholders."""
         match value:
             case PlanNode("AttributeReference", fields) if fields["exprId"] in chosen:
                 node = chosen[value["exprId"]]
                 return self._opaque(node) or node
             case PlanNode(name, fields):
-                parts = {key: self._carried(part, chosen) for key, part in fields.items()}
+                parts = {
+                    key: self._with_input_columns(part, chosen) for key, part in fields.items()
+                }
                 return PlanNode(name, parts, value.place)
             case tuple():
-                return tuple(self._carried(part, chosen) for part in value)
+                return tuple(self._with_input_columns(part, chosen) for part in value)
             case _:
                 return value
 

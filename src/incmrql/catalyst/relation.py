@@ -109,7 +109,7 @@ class Relation:
             qualifiers.insert(place, typed.Condition(part))
         return replace(self, qualifiers=tuple(qualifiers))
 
-    def copied(self, names: Names) -> Relation:
+    def with_new_variables(self, names: Names) -> Relation:
         """The same relation with variables of its own, so that it can stand in a query twice."""
         whole = build.select(
             build.tuple_of(*self.values, *(order.expr for order in self.order)), self.qualifiers

@@ -141,7 +141,7 @@ class Scope:
             self.conversion.refusals.add(refused, node)
             return placeholder(node)
 
-    def passed(self, node: PlanNode) -> typed.Expr:
+    def any_expression(self, node: PlanNode) -> typed.Expr:
         """The value of an expression; a column alone may have a type that is not converted.
 
         Rows pass such columns on, and what uses one is refused.

@@ -65,7 +65,7 @@ class Lines:
             target = self.folder / f"{self.name}{suffix}"
             target.mkdir(parents=True, exist_ok=True)
             if some:
-                (target / f"batch{number}.csv").write_text("".join(f"{each}\n" for each in some))
+                (target / f"batch{number}.csv").write_text("".join(f"{line}\n" for line in some))
 
 
 def lines_of(name: str, folder: Path, rng: random.Random, keys: int) -> Lines:
@@ -262,7 +262,7 @@ def _nodes(query: str) -> Iterator[str]:
     from incmrql import api
 
     for node in api.explain_data(query)[0]["nodes"]:
-        kept = ", ".join(dict.fromkeys(each["what"] for each in node["keeps"])) or "nothing"
+        kept = ", ".join(dict.fromkeys(item["what"] for item in node["keeps"])) or "nothing"
         below = ", ".join(map(str, node["inputs"]))
         of = f" of {below}" if below else ""
         yield f"{node['node']}: {node['does']}{of}"

@@ -20,7 +20,7 @@ from typing import (
 
 import click
 
-from incmrql.api.options import About, UserOptions, declared
+from incmrql.api.options import About, UserOptions, declared_options
 from incmrql.errors import DataError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class StreamCommand(StrictCommand):
 
 def field_option(name: str) -> Callable[[Any], Any]:
     """The command-line option for a field of `UserOptions`, derived from its declaration."""
-    about, default = declared()[name], UserOptions.__dataclass_fields__[name].default
+    about, default = declared_options()[name], UserOptions.__dataclass_fields__[name].default
     hint = get_type_hints(UserOptions)[name]
     values = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     type_ = next(value for value in values if value is not type(None))
@@ -197,7 +197,7 @@ def field_option(name: str) -> Callable[[Any], Any]:
 
 _FIELDS: Final = tuple(
     name
-    for name, about in declared().items()
+    for name, about in declared_options().items()
     if about.on_command_line and name != "on_arithmetic"  # which also applies to batch queries
 )
 _STREAM_OPTIONS: Final = (*_FIELDS, "strict")

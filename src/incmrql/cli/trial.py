@@ -220,11 +220,11 @@ class _Lines:
 
     def explain(self, query: TriedQuery, warnings: Sequence[Any]) -> None:
         """Print what is used and what is kept."""
-        from incmrql.api.trial import described, kept_lines
+        from incmrql.api.trial import describe_use, kept_lines
 
         self.say("data:")
         for use in query.uses:
-            self.say(f"  {described(use)}")
+            self.say(f"  {describe_use(use)}")
         self.say("\nwhat is kept (incmrql explain says more):")
         lines = list(kept_lines(query.compiled))
         for line in lines[:_MOST_NODES]:

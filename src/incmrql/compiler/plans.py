@@ -205,20 +205,20 @@ def compile_plans(script: PlanScript) -> Compiled:
     try:
         converted = convert_script(questions)
     except QueryError:
-        opaque = [_with_opaque_columns(*each) for each in zip(script.queries, leaves, strict=True)]
-        if not any(each.columns for each in opaque):
+        opaque = [_with_opaque_columns(*pair) for pair in zip(script.queries, leaves, strict=True)]
+        if not any(kept.columns for kept in opaque):
             raise
         leaves = _leaves(script)  # without the notes of the first attempt
         plans = [
-            replace(query.analyzed, plan=each.plan)
-            for query, each in zip(script.queries, opaque, strict=True)
+            replace(query.analyzed, plan=kept.plan)
+            for query, kept in zip(script.queries, opaque, strict=True)
         ]
         script_questions = zip(plans, leaves, script.queries, strict=True)
         converted = convert_script(
-            [Question(plan, each.input_of, query.origin) for plan, each, query in script_questions]
+            [Question(plan, kept.input_of, query.origin) for plan, kept, query in script_questions]
         )
     items = tuple(map(_item, converted.script.items, converted.queries, script.queries))
-    read = [each.plan for each in opaque] or [query.analyzed.plan for query in script.queries]
+    read = [kept.plan for kept in opaque] or [query.analyzed.plan for query in script.queries]
     sources = tuple(map(_leaf_sources, read, leaves))
     local_rows = {
         name: (query, number)
@@ -227,7 +227,7 @@ def compile_plans(script: PlanScript) -> Compiled:
     }
     notes = [note for leaves_of_query in leaves for note in leaves_of_query.notes]
     notes += [note for query in converted.queries for note in query.notes]
-    columns = tuple(each.columns for each in opaque)
+    columns = tuple(kept.columns for kept in opaque)
     compiled_plans = CompiledPlans(
         script, sources, local_rows, tuple(dict.fromkeys(notes)), columns
     )

@@ -128,7 +128,7 @@ def finish(
     all_buckets, single = range(request.buckets), frozenset(single)
     plans = {
         name: plan_writes(
-            context.committed(name),
+            context.committed_table(name),
             context.reader,
             content,
             request.number,

@@ -46,9 +46,9 @@ class BatchContext:
         """A state table as the operators see it; empty if it is not kept."""
         if name is None or name not in self.tables:
             return StateTable(name or "", schema, 1)
-        return self.committed(name)
+        return self.committed_table(name)
 
-    def committed(self, name: str) -> StateTable:
+    def committed_table(self, name: str) -> StateTable:
         """The committed rows of a table; empty if the batch truncated it."""
         table = self.tables[name]
         return replace(table, levels=(), bases=()) if name in self.truncated else table

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from incmrql.io.arrow.values import to_arrow
-from incmrql.io.files import broken
+from incmrql.io.files import damaged_error
 from incmrql.io.notices import SourceFacts
 from incmrql.io.reader import read_rows
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refusal
@@ -174,5 +174,5 @@ def _parquet_chunks(spec: ReadSpec, part: FileSplit) -> Iterator[Chunk]:
         else:
             return
     except (OSError, pa.ArrowException) as cause:
-        raise broken(Path(part.path), str(cause)) from cause
+        raise damaged_error(Path(part.path), str(cause)) from cause
     yield from row_chunks(spec, islice(read_rows(spec, part), rows_read, None), part.display_path)

@@ -81,10 +81,10 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         with _open_stream(path) as stream:
             yield stream
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as cause:
-        raise broken(path, str(cause)) from cause
+        raise damaged_error(path, str(cause)) from cause
     except OSError as cause:
         if cause.errno is None and path.suffix in COMPRESSED:
-            raise broken(path, str(cause)) from cause
+            raise damaged_error(path, str(cause)) from cause
         raise unreadable(path, cause) from cause
 
 
@@ -139,7 +139,7 @@ def unreadable(path: Path, cause: OSError) -> DataError:
     return DataError("R102", f'"{path.name}" cannot be read: {what}', place=str(path), hint=hint)
 
 
-def broken(path: Path, why: str) -> DataError:
+def damaged_error(path: Path, why: str) -> DataError:
     """A file that is cut off or damaged."""
     return DataError(
         "R103", f'"{path.name}" is damaged or was cut off: {why.strip().rstrip(".").lower()}',
@@ -272,7 +272,7 @@ class Paths:
             return True
         real = _real(path)
         return real is not None and any(
-            real == each or real.startswith(each.rstrip("/") + "/") for each in self.allowed
+            real == root or real.startswith(root.rstrip("/") + "/") for root in self.allowed
         )
 
     def check(self, path: str | Path, place: str = "") -> None:

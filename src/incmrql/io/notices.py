@@ -146,7 +146,7 @@ def notices(
     for field_path in nullable_fields(source, element or source.row):
         parent, _, name = field_path.rpartition(INSIDE)
         siblings = {
-            other for above, _, other in (each.rpartition(INSIDE) for each in facts.names)
+            other for above, _, other in (path.rpartition(INSIDE) for path in facts.names)
             if above == parent
         }  # fmt: skip
         # Where no row has the parent, that is all there is to say.

@@ -28,7 +28,7 @@ from incmrql.io.arrow.types import (
     write_type,
 )
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
-from incmrql.io.files import ANYWHERE, Paths, broken, open_bytes, unreadable
+from incmrql.io.files import ANYWHERE, Paths, damaged_error, open_bytes, unreadable
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable, weight
 from incmrql.storage.files import replacing, write_error
@@ -111,7 +111,7 @@ def _not_parquet(path: Path, cause: Exception) -> DataError:
     with open_bytes(path) as stream:
         start = stream.read(len(_MAGIC))
     if _MAGIC.startswith(start):
-        return broken(path, str(cause))
+        return damaged_error(path, str(cause))
     hint = "Read it by its own format: line, json, xml or text."
     return DataError("R123", f'"{path.name}" is not a Parquet file', place=str(path), hint=hint)
 
@@ -123,7 +123,7 @@ def _plain_rows(file: Arrow, arrow: Arrow, path: Path, *, packed: bool) -> Itera
             column = batch.to_struct_array() if packed else batch.column(0)
             yield from column.cast(plain).to_pylist()
     except (OSError, pa.ArrowException) as cause:
-        raise broken(path, str(cause)) from cause
+        raise damaged_error(path, str(cause)) from cause
 
 
 def file_type(path: Path, schema: Arrow) -> Type:

@@ -157,7 +157,7 @@ class _Listing:
                 if self._recursive or depth == len(self._partitions):
                     yield entry.path, there
                 elif depth > 0:
-                    raise self._misplaced(entry.path)
+                    raise self._misplaced_error(entry.path)
 
     def _inside(self, path: str, name: str, depth: int) -> Iterator[ListedFile]:
         """The files of a subdirectory."""
@@ -169,10 +169,10 @@ class _Listing:
             if is_partition and unquote(column).lower() == expected.lower():
                 yield from self._below(path, depth + 1)
             elif self._has_data(path):
-                raise self._misplaced(path)
+                raise self._misplaced_error(path)
         elif is_partition:
             if self._has_data(path):
-                raise self._misplaced(path)
+                raise self._misplaced_error(path)
         elif self._partitions:
             yield from self._below(path, depth)  # a plain directory in a partition belongs to it
 
@@ -183,13 +183,13 @@ class _Listing:
 
     def _has_data(self, folder: str) -> bool:
         for path, folders, names in os.walk(folder, followlinks=True):
-            folders[:] = [each for each in folders if not _is_hidden_directory(each)]
+            folders[:] = [folder for folder in folders if not _is_hidden_directory(folder)]
             if any(os.path.isfile(os.path.join(path, name)) and not is_hidden(name)
                    for name in names):  # fmt: skip
                 return True
         return False
 
-    def _misplaced(self, path: str) -> DataError:
+    def _misplaced_error(self, path: str) -> DataError:
         if self._partitions:
             wanted = "/".join(f"{name}=..." for name in self._partitions[self._depth :])
             message = f'"{path}" is not in a partition {wanted} of "{self._root}"'
@@ -247,7 +247,7 @@ def _regex(pattern: str) -> str:
 
 def _without_braces(pattern: str) -> list[str]:
     """The patterns that one with alternatives `{a,b}` stands for."""
-    start = _unescaped(pattern, "{", 0)
+    start = _unescape(pattern, "{", 0)
     if start is None:
         return [pattern]
     depth, place, cuts = 0, start, [start]
@@ -269,10 +269,10 @@ def _without_braces(pattern: str) -> list[str]:
     cuts.append(place)
     inner = [pattern[a + 1 : b] for a, b in pairwise(cuts)]
     head, tail = pattern[:start], pattern[place + 1 :]
-    return [each for part in inner for each in _without_braces(f"{head}{part}{tail}")]
+    return [alternative for part in inner for alternative in _without_braces(f"{head}{part}{tail}")]
 
 
-def _unescaped(text: str, wanted: str, place: int) -> int | None:
+def _unescape(text: str, wanted: str, place: int) -> int | None:
     while place < len(text):
         if text[place] == "\\":
             place += 1
@@ -285,17 +285,17 @@ def _unescaped(text: str, wanted: str, place: int) -> int | None:
 def _matching(pattern: str) -> Iterable[str]:
     """The paths that a pattern without alternatives matches."""
     first, *names = Path(os.path.abspath(pattern) if pattern[:1] != "/" else pattern).parts
-    found = [first]
+    paths = [first]
     for name in names:
         if not is_pattern(name):
-            found = [os.path.join(folder, name) for folder in found]
+            paths = [os.path.join(folder, name) for folder in paths]
             continue
         regex = re.compile(_regex(name), re.S)
-        found = [
+        paths = [
             os.path.join(folder, entry)
-            for folder in found
+            for folder in paths
             if os.path.isdir(folder)
             for entry in sorted(os.listdir(folder))
             if regex.fullmatch(entry)
         ]
-    return [path for path in found if os.path.exists(path)]
+    return [path for path in paths if os.path.exists(path)]

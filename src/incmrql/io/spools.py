@@ -20,7 +20,7 @@ from incmrql.errors import DataError
 from incmrql.io.arrow.columns import WEIGHT, element_array
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
-from incmrql.io.files import broken, unreadable
+from incmrql.io.files import damaged_error, unreadable
 from incmrql.io.scalars import Unparsable
 from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Type
@@ -98,14 +98,14 @@ def read_spool(path: Path, element: Type) -> Iterator[Any]:
                 batch, metadata = file.get_batch_with_custom_metadata(number)
                 batch.validate(full=True)
                 if metadata is None or metadata.get(_CHECKSUM) != str(_checksum(batch)).encode():
-                    raise broken(path, "its checksum differs")
+                    raise damaged_error(path, "its checksum differs")
                 yield batch
     except OSError as cause:
         if cause.errno is None:
-            raise broken(path, str(cause)) from cause
+            raise damaged_error(path, str(cause)) from cause
         raise unreadable(path, cause) from cause
     except (pa.ArrowException, UnicodeDecodeError) as cause:
-        raise broken(path, str(cause)) from cause
+        raise damaged_error(path, str(cause)) from cause
 
 
 def spool_rows(path: Path, element: Type) -> Iterator[tuple[Value, int]]:

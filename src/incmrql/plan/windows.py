@@ -146,10 +146,10 @@ def _in_order(window: typed.Window, limit: int | None, names: Names) -> typed.Ex
 
 def _with_first_rows(query: typed.Select, names: Names) -> typed.Expr | None:
     """A query over the rows with small numbers of a window, as one over the first rows."""
-    found = _bounded_window(query)
-    if found is None:
+    bounded = _bounded_window(query)
+    if bounded is None:
         return None
-    window, variable, ranks = found
+    window, variable, ranks = bounded
     if not all(f.name == "row_number" for f in window.functions if isinstance(f, typed.Rank)):
         return None
     if not all(isinstance(function, typed.Rank) for function in window.functions) or not ranks:
@@ -279,14 +279,14 @@ def reach_of(read: WindowRead) -> Reach:
     front = _front(read)
     if front is not None:
         return front
-    each = [_reach_of_function(function) for function in read.window.functions]
-    if any(isinstance(reach, Everything) for reach in each):
+    reaches = [_reach_of_function(function) for function in read.window.functions]
+    if any(isinstance(reach, Everything) for reach in reaches):
         return Everything()
-    before = max((r.before for r in each if isinstance(r, Near | Onward)), default=0)
-    after = max((r.after for r in each if isinstance(r, Near)), default=0)
-    if all(isinstance(reach, Near) for reach in each):
+    before = max((r.before for r in reaches if isinstance(r, Near | Onward)), default=0)
+    after = max((r.after for r in reaches if isinstance(r, Near)), default=0)
+    if all(isinstance(reach, Near) for reach in reaches):
         return Near(before, after)
-    back = max(after, *(reach.back for reach in each if isinstance(reach, Onward)))
+    back = max(after, *(reach.back for reach in reaches if isinstance(reach, Onward)))
     if back and any(map(_counts_peers, read.window.functions)):
         # The peers of the rows before the first changed one would have to be read too.
         return Everything()
@@ -308,8 +308,8 @@ def cost_of(read: WindowRead) -> str:
     own = {show_window_function(f): _reach_of_function(f) for f in read.window.functions}
     if isinstance(reach_of(read), Front) or len({type(reach) for reach in own.values()}) == 1:
         return whole
-    each = "; ".join(f"{name} alone: {_cost_of_reach(reach)}" for name, reach in own.items())
-    return f"{whole} ({each})"
+    costs = "; ".join(f"{name} alone: {_cost_of_reach(reach)}" for name, reach in own.items())
+    return f"{whole} ({costs})"
 
 
 def _cost_of_reach(reach: Reach) -> str:
@@ -395,28 +395,30 @@ def _is_running(frame: typed.Frame) -> bool:
 
 def aggregates_of(function: typed.Total) -> list[typed.Aggregate] | None:
     """The aggregates over a whole frame that a result is made of; None if it is made otherwise."""
-    found: list[typed.Aggregate] = []
-    return found if _collect(function.result, function.values, found) else None
+    aggregates: list[typed.Aggregate] = []
+    return aggregates if _collect(function.result, function.values, aggregates) else None
 
 
-def _collect(expr: typed.Expr, values: typed.Variable, found: list[typed.Aggregate]) -> bool:
+def _collect(expr: typed.Expr, values: typed.Variable, aggregates: list[typed.Aggregate]) -> bool:
     match expr:
         case typed.Aggregate(_, typed.Var(variable), None) if variable == values:
-            if expr not in found:
-                found.append(expr)
+            if expr not in aggregates:
+                aggregates.append(expr)
             return True
         case typed.Var(variable):
             return variable != values
         case _:
-            return all(_collect(child, values, found) for child in children(expr))
+            return all(_collect(child, values, aggregates) for child in children(expr))
 
 
 def prefix_parts(function: typed.Total) -> tuple[Literal["sum", "count"], ...] | None:
     """What is kept of all rows, so that what is before a row follows; None if that is no help."""
     aggregates = aggregates_of(function)
-    if aggregates is None or any(each.function not in _FROM_TOTALS for each in aggregates):
+    if aggregates is None or any(
+        aggregate.function not in _FROM_TOTALS for aggregate in aggregates
+    ):
         return None
-    needs_sum = any(each.function != "count" for each in aggregates)
+    needs_sum = any(aggregate.function != "count" for aggregate in aggregates)
     if needs_sum and part_type(function.argument.type) is None:
         return None
     return ("sum", "count") if needs_sum else ("count",)

@@ -161,7 +161,7 @@ def pick(values: Sequence[Value], position: int, *, skips_nulls: bool) -> Value 
 def frame_ranges(frame: typed.Frame, ordered: OrderedRows) -> list[tuple[int, int]]:
     """The range of rows that a frame has for each row."""
     total = len(ordered)
-    peers = [each for each in peer_groups(ordered) for _ in range(*each)]
+    peers = [group for group in peer_groups(ordered) for _ in range(*group)]
     ranges = []
     for index in range(total):
         if frame.kind == "rows":
@@ -184,7 +184,7 @@ def _edge(
     if key is None:
         return peers[index][end]
     is_descending = ordered.descending[-1]
-    edge = encode(shifted(key, -offset if is_descending else offset))
+    edge = encode(shift_key(key, -offset if is_descending else offset))
     nulls_first = ordered.keys[0][-1] is None
     count = 0
     for *_, other in ordered.keys:
@@ -198,7 +198,7 @@ def _edge(
     return count
 
 
-def shifted(key: Value, offset: Value) -> Value:
+def shift_key(key: Value, offset: Value) -> Value:
     """A sort key plus an offset: days for dates, microseconds for timestamps.
 
     What is beyond the last value of a type stays there, as no key is farther.

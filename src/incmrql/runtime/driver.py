@@ -156,10 +156,10 @@ class Driver:
             raise
 
     def _read_only(self) -> State:
-        known = self.checkpoint.described()
+        known = self.checkpoint.description()
         check_state_options(self.checkpoint, known, self._description)
         needs_rebuild(self.checkpoint, known, self._description, "refuse")
-        state = self.checkpoint.recovered()
+        state = self.checkpoint.committed_state()
         if self.options.check_runs:
             self.checkpoint.check_runs(state)
         self.archive = Archive(self.checkpoint.input / "archive", read_only=True)
@@ -307,16 +307,16 @@ class Driver:
             files = batch_files.next_files(self.poll().files, most, self._is_streaming)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
-            files = self._spooled(files)
+            files = self._spool_files(files)
         return self.run_batch(files)
 
-    def _spooled(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:
+    def _spool_files(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:
         """The files of a batch, with the rows of those that Spark has to read in spools."""
         for feed in self.feeds:
             own = [file for file in files if file.place == feed.place]
             if isinstance(feed, ReaderFeed) and own:
                 check_files(own, self.compiled.paths)
-                spools = feed.spooled(own, self._spool, self.state.number + 1)
+                spools = feed.spool_files(own, self._spool, self.state.number + 1)
                 spools = with_kept_values(
                     self.compiled, feed.place, spools, self.state.tables, self.checkpoint.runs
                 )
@@ -351,7 +351,7 @@ class Driver:
             raise
         except OSError as cause:
             self.checkpoint.check_newest()
-            error = write_failure if self.state.number < number else sinks.unpublished
+            error = write_failure if self.state.number < number else sinks.unpublished_error
             raise error(number, (cause.strerror or str(cause)).lower()) from cause
 
     def _run_batch(self, files: tuple[InputFile, ...]) -> BatchReport:
@@ -433,7 +433,7 @@ class Driver:
             "bad": reading.bad.total(),
             "changed": done.changed,
         }
-        outputs, changes = self.outputs.written(attempt, self.sinks, targets, result)
+        outputs, changes = self.outputs.files_and_changes(attempt, self.sinks, targets, result)
         tables = self.compactor.with_merged_segment(done.tables)
         return Commit(tables, outputs, ingested, counts, changes, attempt=attempt)
 
@@ -454,7 +454,7 @@ class Driver:
             self._finish()
         except OSError as cause:
             why = (cause.strerror or str(cause)).lower()
-            raise sinks.unpublished(self.state.number, why) from cause
+            raise sinks.unpublished_error(self.state.number, why) from cause
 
     def _finish(self) -> list[Path]:
         """Publish a committed batch and acknowledge its files, unless that is done."""

@@ -43,14 +43,14 @@ def refuse_overlaps(
     written += [("output", sink.folder, _OUTPUT) for sink in sinks]
     if quarantine is not None:
         written.append(("quarantine", quarantine, _QUARANTINE))
-    for watched in _watched(program):
+    for watched in _watched_paths(program):
         for what, folder, names in written:
             for name in names:
                 if is_matched(watched, folder / name):
                     raise _overlap(what, folder, watched)
 
 
-def _watched(program: Program) -> Iterator[str]:
+def _watched_paths(program: Program) -> Iterator[str]:
     for stream in program.streams:
         if stream.streaming:
             yield from stream.watched

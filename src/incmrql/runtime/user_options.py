@@ -191,6 +191,6 @@ class UserOptions:
     )
 
 
-def declared() -> dict[str, About]:
+def declared_options() -> dict[str, About]:
     """The declaration of each option, by name."""
     return {option.name: option.metadata[_ABOUT] for option in fields(UserOptions)}

@@ -37,7 +37,7 @@ def is_kept_alike(type_: spark_types.DataType) -> bool:
             return not isinstance(type_, _SPANS)
 
 
-def kept(frame: DataFrame) -> list[Column]:
+def kept_columns(frame: DataFrame) -> list[Column]:
     """The columns of a frame, whose names differ, in the form in which they are kept."""
     return [
         kept_column(frame[field.name], field.dataType).alias(field.name)
@@ -77,19 +77,23 @@ def _entry(entry: Column, type_: spark_types.MapType) -> Column:
     )
 
 
-def restored(column: Column, source: spark_types.DataType, target: spark_types.DataType) -> Column:
+def restore_column(
+    column: Column, source: spark_types.DataType, target: spark_types.DataType
+) -> Column:
     """A column that is kept here, or is Spark's own, as one of a type of Spark."""
     match source, target:
         case _ if is_kept_alike(target):
             return column.cast(target)
         case spark_types.ArrayType(), spark_types.MapType():
-            return sql.map_from_entries(restored(column, source, _entries(target)))
+            return sql.map_from_entries(restore_column(column, source, _entries(target)))
         case spark_types.ArrayType(), spark_types.ArrayType():
             inner, wanted = source.elementType, target.elementType
-            return sql.transform(column, lambda item: restored(item, inner, wanted))
+            return sql.transform(column, lambda item: restore_column(item, inner, wanted))
         case spark_types.StructType(), spark_types.StructType():
             fields = [
-                restored(column.getField(have.name), have.dataType, want.dataType).alias(want.name)
+                restore_column(column.getField(have.name), have.dataType, want.dataType).alias(
+                    want.name
+                )
                 for have, want in zip(source.fields, target.fields, strict=True)
             ]
             return sql.when(column.isNotNull(), sql.struct(*fields))
@@ -110,4 +114,4 @@ def _entries(type_: spark_types.MapType) -> spark_types.ArrayType:
     return spark_types.ArrayType(spark_types.StructType(fields))
 
 
-__all__ = ["is_kept_alike", "kept", "kept_column", "restored"]
+__all__ = ["is_kept_alike", "kept_column", "kept_columns", "restore_column"]

@@ -269,17 +269,17 @@ class PlanBuilder:
 
     def alias(self, expression: Any, name: str) -> Any:
         """An expression with a name, as a new column."""
-        return self._named(expression, name, self._names.newExprId())
+        return self._with_name(expression, name, self._names.newExprId())
 
     def alias_with_id(self, expression: Any, column: Any) -> Any:
         """An expression in the place of a column, for what refers to the column."""
-        return self._named(expression, column.name(), column.exprId())
+        return self._with_name(expression, column.name(), column.exprId())
 
     def project(self, columns: Sequence[Any], plan: Any) -> Any:
         """A plan with other columns over the same rows."""
         return self._project(self._catalyst.sequence(list(columns)), plan)
 
-    def _named(self, expression: Any, name: str, expr_id: Any) -> Any:
+    def _with_name(self, expression: Any, name: str, expr_id: Any) -> Any:
         nothing = self._catalyst.sequence([])
         return self._alias(expression, name, expr_id, nothing, self._none, nothing)
 

@@ -49,7 +49,7 @@ def make_known(plan: SparkPlan, columns: Sequence[OpaqueColumn]) -> None:
             hint = "Compute its value before the rows are stored, and query the stored column."
             raise QueryError(Diagnostic("C103", message, span, "not converted", hint))
         build = internals.PlanBuilder(plan.frame.sparkSession)
-        definitions = tuple(_alias(plan.root, each, build) for each in column.definitions)
+        definitions = tuple(_alias(plan.root, one, build) for one in column.definitions)
         _KNOWN[column.text] = _Nodes(plan.leaves[column.leaf - 1], definitions, expression)
 
 
@@ -161,7 +161,7 @@ def _as_read(rows: DataFrame, reader: SparkReader) -> DataFrame:
     wanted = [types[name.lower()] for name in reader.columns]
     own = rows.schema.fields
     columns = [
-        forms.restored(rows[have.name], have.dataType, type_).alias(have.name)
+        forms.restore_column(rows[have.name], have.dataType, type_).alias(have.name)
         for have, type_ in zip(own, wanted, strict=False)
     ]
     return rows.select(*columns, *[rows[field.name] for field in own[len(wanted) :]])
@@ -187,7 +187,7 @@ def different_answers(rows: DataFrame, reader: SparkReader) -> Iterator[Differen
     width, columns = len(reader.columns), reader.computed
     names = [f"_{place}" for place in range(1, len(rows.columns) + 1)]
     again = with_computed(_as_read(rows.toDF(*names), reader), width, columns)
-    again = again.select(*forms.kept(again))
+    again = again.select(*forms.kept_columns(again))
     for number, column in enumerate(columns):
         kept, now = again.columns[width + len(columns) + number], again.columns[width + number]
         is_same = functions.col(f"`{kept}`").eqNullSafe(functions.col(f"`{now}`"))

@@ -227,11 +227,11 @@ class StreamJob:
         new = replace(request, targets=tuple(request.targets[place] for place in places))
         old_sent = replace(pack_program(old_program), probe=self.sent.probe)
         cut = [
-            self._buckets(each).mapInArrow(
-                partial(cut_answers_task, sent, json.dumps(each.as_json()), list(places), sign),
+            self._buckets(saved).mapInArrow(
+                partial(cut_answers_task, sent, json.dumps(saved.as_json()), list(places), sign),
                 _SENT_TYPE,
             )
-            for sent, each, sign in ((self.sent, new, 1), (old_sent, old, -1))
+            for sent, saved, sign in ((self.sent, new, 1), (old_sent, old, -1))
         ]
         task = partial(write_differences_task, self.sent, json.dumps(request.as_json()))
         both = cut[0].union(cut[1]).repartition(request.buckets, "bucket")

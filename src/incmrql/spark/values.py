@@ -23,7 +23,7 @@ from incmrql.errors import DataError, InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.io.scalars import Unparsable
-from incmrql.spark.forms import kept, restored
+from incmrql.spark.forms import kept_columns, restore_column
 from incmrql.types.model import (
     Any,
     Basic,
@@ -102,7 +102,7 @@ def packed_rows(df: DataFrame) -> DataFrame:
     """
     names = [f"_{place}" for place, _ in enumerate(df.columns, 1)]
     named = df.toDF(*names)
-    return named.select(functions.struct(*kept(named)).alias(ONE))
+    return named.select(functions.struct(*kept_columns(named)).alias(ONE))
 
 
 def with_schema(df: DataFrame, schema: spark_types.StructType) -> DataFrame:
@@ -110,9 +110,9 @@ def with_schema(df: DataFrame, schema: spark_types.StructType) -> DataFrame:
     row = df.schema[ONE].dataType
     assert isinstance(row, spark_types.StructType)
     columns = [
-        restored(functions.col(ONE)[own.name], own.dataType, _with_nulls(column.dataType)).alias(
-            column.name
-        )
+        restore_column(
+            functions.col(ONE)[own.name], own.dataType, _with_nulls(column.dataType)
+        ).alias(column.name)
         for own, column in zip(row.fields, schema.fields, strict=False)
     ]
     return df.select(*columns)

@@ -34,12 +34,12 @@ def span_text(span: Months | timedelta) -> str:
 
 def read_span(text: str) -> Months | timedelta:
     """The interval that `span_text` wrote; raises a ValueError for other texts."""
-    if found := _MONTHS.fullmatch(text):
-        sign, years, months = found.groups()
+    if parts := _MONTHS.fullmatch(text):
+        sign, years, months = parts.groups()
         count = int(years) * MONTHS_OF_YEAR + int(months)
         return Months(-count if sign else count)
-    if found := _DURATION.fullmatch(text):
-        sign, day, hour, minute, second, fraction = found.groups("")
+    if parts := _DURATION.fullmatch(text):
+        sign, day, hour, minute, second, fraction = parts.groups("")
         seconds = ((int(day) * 24 + int(hour)) * 60 + int(minute)) * 60 + int(second)
         micros = seconds * _SECOND + int(fraction.ljust(6, "0"))
         return (-micros if sign else micros) * MICROSECOND

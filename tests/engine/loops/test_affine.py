@@ -137,7 +137,7 @@ class Kernel:
     def _write(self, context: BatchContext) -> None:
         for name, content in context.deltas.items():
             done = plan_writes(
-                context.committed(name), self.reader, content, self.number, range(BUCKETS)
+                context.committed_table(name), self.reader, content, self.number, range(BUCKETS)
             )
             contents = [(each.content, each.counts) for each in done.written]
             folder = self.reader.folder

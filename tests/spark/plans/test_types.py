@@ -15,7 +15,7 @@ from pyspark.sql import types as spark_types
 
 import incmrql
 from incmrql.catalyst.types import model_type
-from incmrql.spark.forms import restored
+from incmrql.spark.forms import restore_column
 from incmrql.spark.plans import analyze_sql
 from incmrql.spark.values import packed_rows, values
 from incmrql.types.model import Tuple
@@ -55,7 +55,7 @@ def frame_of(spark: SparkSession, rows: list[Any]) -> DataFrame:
     assert isinstance(wanted, spark_types.StructType)
     return kept.select(
         *(
-            restored(kept[have.name], have.dataType, want.dataType).alias(want.name)
+            restore_column(kept[have.name], have.dataType, want.dataType).alias(want.name)
             for have, want in zip(kept.schema.fields, wanted.fields, strict=True)
         )
     )

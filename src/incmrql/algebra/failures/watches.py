@@ -328,9 +328,9 @@ class _FailureFinder:
         rows = _FromClause(self, select)
         fragments = rows.domains + rows.conditions
         if select.group is not None:
-            fragments += rows.consumed(select.group.keys)
+            fragments += rows.fragments_of(select.group.keys)
         else:
-            fragments += rows.consumed([select.head, *(order.expr for order in select.order)])
+            fragments += rows.fragments_of([select.head, *(order.expr for order in select.order)])
         if select.limit is not None:
             fragments += self.visit(select.limit)
         if select.group is not None:
@@ -482,7 +482,7 @@ class _FromClause:
             inside = self.finder.visit(condition)
             if not inside:
                 continue
-            needed = self._needed(condition)
+            needed = self._needed_qualifiers(condition)
             outside = self._bound() - {v for qualifier in needed for v in bound_by(qualifier)}
             others = [
                 (i, other)
@@ -495,7 +495,7 @@ class _FromClause:
             fragments += with_qualifiers(base, guard(build.conjunction(guards), inside))
         return fragments
 
-    def _needed(self, condition: typed.Expr) -> list[typed.Qualifier]:
+    def _needed_qualifiers(self, condition: typed.Expr) -> list[typed.Qualifier]:
         """The qualifiers that bind what a condition is about, with those that they depend on."""
         wanted = free_variables(condition)
         needed: list[typed.Qualifier] = []
@@ -505,7 +505,7 @@ class _FromClause:
                 wanted |= free_variables(qualifier_value(qualifier))
         return needed
 
-    def consumed(self, exprs: Sequence[typed.Expr]) -> list[Fragment]:
+    def fragments_of(self, exprs: Sequence[typed.Expr]) -> list[Fragment]:
         """What fails in expressions over the rows for which all conditions hold."""
         inside = [f for expr in exprs for f in self.finder.visit(self.expand(expr))]
         return self._for_all_conditions(inside)

@@ -17,7 +17,7 @@ from incmrql.api.trial.queries import (
     TableUse,
     TriedData,
     TriedQuery,
-    described,
+    describe_use,
     job_query,
     sql_query,
 )
@@ -35,7 +35,7 @@ __all__ = [
     "TriedBatch",
     "TriedData",
     "TriedQuery",
-    "described",
+    "describe_use",
     "duration",
     "job_query",
     "kept_lines",

@@ -63,8 +63,8 @@ class History:
 
     def _deletes(self, changes: int, number: int) -> int:
         """The deletions of a batch; fractions add up over the batches."""
-        each = changes * self.deletions
-        return int(each * (number + 1) + 1e-9) - int(each * number + 1e-9)
+        share = changes * self.deletions
+        return int(share * (number + 1) + 1e-9) - int(share * number + 1e-9)
 
     def _deleted_before_last(self, changes: int) -> int:
         return sum(self._deletes(changes, number) for number in range(self.batches - 1))
@@ -74,8 +74,8 @@ def _spread(rows: int, wanted: list[int]) -> list[int]:
     """The insertions of each batch if there are fewer rows than all of them want."""
     if sum(wanted) <= rows:
         return wanted
-    each, more = divmod(rows, len(wanted))
-    return [each + (number < more) for number in range(len(wanted))]
+    share, more = divmod(rows, len(wanted))
+    return [share + (number < more) for number in range(len(wanted))]
 
 
 def _pop_any(there: list[int], chance: random.Random) -> int:

@@ -25,7 +25,7 @@ def frame_of_file(path: Path, name: str, spark: SparkSession) -> DataFrame:
     """
     names = _names_after(path, spark)
     if name:
-        return _named(path, name, names, spark)
+        return _frame_of_job(path, name, names, spark)
     frames = {key: value for key, value in names.items() if _is_frame(value)}
     if len(frames) == 1:
         frame: DataFrame = next(iter(frames.values()))
@@ -53,7 +53,9 @@ def _names_after(path: Path, spark: SparkSession) -> dict[str, Any]:
     return names
 
 
-def _named(path: Path, name: str, names: Mapping[str, Any], spark: SparkSession) -> DataFrame:
+def _frame_of_job(
+    path: Path, name: str, names: Mapping[str, Any], spark: SparkSession
+) -> DataFrame:
     if name not in names:
         known = [key for key, value in names.items() if _is_frame(value) or _is_own(value)]
         hint = nearest(name, known) or (f"There are {', '.join(known)}." if known else "")

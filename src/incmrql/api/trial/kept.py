@@ -35,7 +35,7 @@ def kept_lines(compiled: Compiled) -> Iterator[str]:
 
 def _kinds(node: Mapping[str, Any]) -> str:
     """What a node keeps, by kinds."""
-    kinds = Counter(re.split(r" of | by |:", each["what"])[0] for each in node["keeps"])
+    kinds = Counter(re.split(r" of | by |:", item["what"])[0] for item in node["keeps"])
     return ", ".join(
         kind if count == 1 or kind.endswith("rows") else f"{kind} ({count})"
         for kind, count in kinds.items()

@@ -82,7 +82,7 @@ class ChangingTable:
                 pq.write_table(rows, self._folder(name) / f"batch-{self.batch:03}.parquet")
         return len(cut.inserted), len(cut.deleted)
 
-    def followed(self, spark: SparkSession, schema: Any) -> DataFrame:
+    def followed_frame(self, spark: SparkSession, schema: Any) -> DataFrame:
         """The files that batches add to."""
         read = spark.read.schema(schema).option("deletes", str(self._folder("deleted")))
         return read.parquet(str(self._folder("rows")))
@@ -189,7 +189,7 @@ class SparkQuery:
         return [note for note in _plans_of(self._program).notes if not note.startswith("/")]
 
     def start(self) -> Run:
-        frames = [self._followed(number) for number in self._moving]
+        frames = [self._answer_frame(number) for number in self._moving]
         program = of_frames(self._session, frames, self._options)
         script = Script(self._session, program.compiled, (), None, {}, program)
         options = StreamOptions(settle=0.0, on_arithmetic="fail")
@@ -197,12 +197,12 @@ class SparkQuery:
         assert run is not None
         return run
 
-    def _followed(self, number: int) -> DataFrame:
+    def _answer_frame(self, number: int) -> DataFrame:
         """The plan of an answer over the files of the trial."""
         plan = self._program.plans[number]
         spark = plan.frame.sparkSession
         frames = {
-            leaf: table.followed(spark, plan.leaf_frame(leaf).schema)
+            leaf: table.followed_frame(spark, plan.leaf_frame(leaf).schema)
             for leaf, table in self._leaves[number].items()
         }
         return substituted_frame(plan, frames)
@@ -409,7 +409,7 @@ def _count(frame: DataFrame, name: str, tables: Sequence[TableFile]) -> int | No
     return frame.count() if size <= _MOST_COUNTED else None
 
 
-def described(use: TableUse) -> str:
+def describe_use(use: TableUse) -> str:
     """How much of a table is used, in words."""
     if use.is_static:
         return f"{use.name}: {use.used:,} rows, which do not change"
@@ -429,7 +429,7 @@ __all__ = [
     "TriedData",
     "TriedQuery",
     "check_names",
-    "described",
+    "describe_use",
     "first_rows",
     "frame_query",
     "job_query",

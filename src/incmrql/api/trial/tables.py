@@ -198,8 +198,8 @@ def _check_header(name: str, file: Path, first: str, delimiter: str) -> None:
 
 def _missing(name: str, path: Path) -> DataError:
     folder = path.parent
-    beside = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
-    shown = [each for each in beside if not each.startswith(".")][:6]
+    beside = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    shown = [name for name in beside if not name.startswith(".")][:6]
     listed = f"{folder} has {', '.join(shown)}{', ...' if len(beside) > len(shown) else ''}."
     hint = nearest(path.name, beside) or (listed if shown else "")
     return DataError("R101", f"table {name}: there is no file or folder {path}", hint=hint)

@@ -35,20 +35,20 @@ def _right(trial: Trial) -> str:
         )
     by = " and ".join(dict.fromkeys(batch.judge for batch in trial.batches))
     state = "; the state equals one built from all rows" if trial.rebuilt == "equal" else ""
-    rows = _counted(trial.batches[-1].answer_rows, "row")
+    rows = _count_of(trial.batches[-1].answer_rows, "row")
     return f"right: all {count} answers equal those of {by} ({rows} at the end){state}"
 
 
 def _cost(trial: Trial) -> str:
     first, last = trial.batches[0], trial.batches[-1]
-    load = f"the first load of {_counted(first.inserted, 'row')} took {duration(first.seconds)}"
+    load = f"the first load of {_count_of(first.inserted, 'row')} took {duration(first.seconds)}"
     if not trial.later:
         return f"cost: {load}; no batch followed"
     changes = sorted(batch.inserted + batch.deleted for batch in trial.later)
-    typical = _counted(changes[len(changes) // 2], "change")
+    typical = _count_of(changes[len(changes) // 2], "change")
     state = (
-        f"state: {_counted(last.state_rows, 'row')} ({size(last.state_bytes)}) for "
-        f"{_counted(last.input_rows, 'row')} of input"
+        f"state: {_count_of(last.state_rows, 'row')} ({size(last.state_bytes)}) for "
+        f"{_count_of(last.input_rows, 'row')} of input"
     )
     growth = _growth(first, last)
     return (
@@ -74,8 +74,8 @@ def _growth(first: TriedBatch, last: TriedBatch) -> str:
 
 
 def _watch(trial: Trial) -> str:
-    found = list(_cautions(trial))
-    return f"watch out: {'; '.join(found)}" if found else "watch out: nothing to report"
+    cautions = list(_cautions(trial))
+    return f"watch out: {'; '.join(cautions)}" if cautions else "watch out: nothing to report"
 
 
 def _cautions(trial: Trial) -> Iterator[str]:
@@ -94,15 +94,15 @@ def _cautions(trial: Trial) -> Iterator[str]:
     for scope, words in scopes.items():
         most = max((batch.read.get(scope, 0) for batch in trial.later), default=0)
         if most:
-            yield f"a batch read up to {_counted(most, 'row')} of {words}"
+            yield f"a batch read up to {_count_of(most, 'row')} of {words}"
     if trial.later and trial.seconds > trial.again:
         rows = trial.batches[-1].input_rows
         if rows < _FEW_ROWS:
-            yield f"with {_counted(rows, 'row')} of input both times are those of starting a job"
+            yield f"with {_count_of(rows, 'row')} of input both times are those of starting a job"
         else:
             yield "recomputing costs more with more data, and batches with more changes: try --rows"
     if trial.out_of_time:
-        yield f"there was time for {_counted(len(trial.later), 'batch')} only (--seconds)"
+        yield f"there was time for {_count_of(len(trial.later), 'batch')} only (--seconds)"
     choices = [batch for batch in trial.batches if batch.judge != trial.judge]
     if choices and not any(batch.difference for batch in trial.batches):
         yield "plain Spark chose other rows where the query leaves a choice open"
@@ -126,7 +126,7 @@ def size(count: int) -> str:
     return f"{count:,.1f} GB"
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_of(count: int, noun: str) -> str:
     plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     return f"1 {noun}" if count == 1 else f"{count:,} {plural}"
 

@@ -24,8 +24,8 @@ from incmrql.catalyst.expressions.rules import (
 from incmrql.catalyst.expressions.spans import (
     absolute,
     is_interval,
-    negated,
     number_of,
+    opposite_of,
     sum_of_intervals,
 )
 from incmrql.catalyst.nodes import PlanNode
@@ -88,7 +88,7 @@ def _pmod(node: PlanNode, scope: Scope) -> typed.Expr:
 def _minus(node: PlanNode, scope: Scope) -> typed.Expr:
     operand = scope.expression(node["child"])
     if is_interval(operand.type):
-        return negated(operand)
+        return opposite_of(operand)
     return typed.Negate(operand, mode_of(node), type=type_of(node))
 
 
@@ -184,7 +184,7 @@ def _binary(function: str) -> Rule:
     return rule(convert, "left", "right")
 
 
-def _inverted(node: PlanNode, scope: Scope) -> typed.Expr:
+def _invert_bits(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.bitnot", [scope.expression(node["child"])], type_of(node))
 
 
@@ -263,7 +263,7 @@ ARITHMETIC: Final[Rules] = {
     "BitwiseAnd": _binary("spark.bitand"),
     "BitwiseOr": _binary("spark.bitor"),
     "BitwiseXor": _binary("spark.bitxor"),
-    "BitwiseNot": rule(_inverted, "child"),
+    "BitwiseNot": rule(_invert_bits, "child"),
     "ShiftLeft": _binary("spark.shiftleft"),
     "ShiftRight": _binary("spark.shiftright"),
     "ShiftRightUnsigned": _binary("spark.shiftrightunsigned"),

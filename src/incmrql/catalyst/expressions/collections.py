@@ -282,7 +282,7 @@ def _of_arrays(function: str, *names: str, mode: typed.Mode = "try") -> Rule:
     return rule(convert, *names)
 
 
-def _inserted(node: PlanNode, scope: Scope) -> typed.Expr:
+def _array_insert(node: PlanNode, scope: Scope) -> typed.Expr:
     """An array with a value at a place, which fails at the place 0."""
     array, place, item = scope.expressions(
         (node["srcArrayExpr"], node["posExpr"], node["itemExpr"])
@@ -300,7 +300,7 @@ def _inserted(node: PlanNode, scope: Scope) -> typed.Expr:
     return let(scope, array, lambda a: let(scope, place, lambda p: insert(a, p)))
 
 
-def _repeated(node: PlanNode, scope: Scope) -> typed.Expr:
+def _array_repeat(node: PlanNode, scope: Scope) -> typed.Expr:
     value, times = scope.expressions((node["left"], node["right"]))
     return call("spark.array_repeat", [value, times], type_of(node))
 
@@ -346,7 +346,7 @@ def _raise(node: PlanNode, _scope: Scope) -> typed.Expr:
     return failure("the query raises an error here", type_of(node))
 
 
-def _updated(node: PlanNode, scope: Scope) -> typed.Expr:
+def _update_struct(node: PlanNode, scope: Scope) -> typed.Expr:
     """A struct with fields set, added or dropped."""
     subject, target = scope.expression(node["structExpr"]), type_of(node)
     if not isinstance(subject.type, Record) or not isinstance(target, Record):
@@ -363,8 +363,8 @@ def _updated(node: PlanNode, scope: Scope) -> typed.Expr:
                 fields.pop(change["name"].lower(), None)
             else:
                 raise Refused("C101", f"{change.name} of Spark is not known here", node=node)
-        made = typed.MakeRecord(tuple(fields[name.lower()] for name in target.names), type=target)
-        return when(is_null(value), null(target), made)
+        record = typed.MakeRecord(tuple(fields[name.lower()] for name in target.names), type=target)
+        return when(is_null(value), null(target), record)
 
     return let(scope, subject, over)
 
@@ -388,17 +388,19 @@ COLLECTIONS: Final[Rules] = {
     "ArrayExcept": _of_arrays("spark.array_except", "left", "right"),
     "ArraysOverlap": _of_arrays("spark.arrays_overlap", "left", "right"),
     "Slice": _of_arrays("spark.slice", "x", "start", "length", mode="ansi"),
-    "ArrayInsert": rule(_inserted, "srcArrayExpr", "posExpr", "itemExpr", "legacyNegativeIndex"),
+    "ArrayInsert": rule(
+        _array_insert, "srcArrayExpr", "posExpr", "itemExpr", "legacyNegativeIndex"
+    ),
     "ArrayJoin": rule(_join, "array", "delimiter", "nullReplacement"),
     "Flatten": _of_arrays("spark.flatten", "child"),
-    "ArrayRepeat": rule(_repeated, "left", "right"),
+    "ArrayRepeat": rule(_array_repeat, "left", "right"),
     "ArrayMin": _of_arrays("spark.array_min", "child"),
     "ArrayMax": _of_arrays("spark.array_max", "child"),
     "SortArray": _of_arrays("spark.sort_array", "base", "ascendingOrder"),
     "Reverse": rule(_reverse, "child"),
     "Sequence": rule(_sequence, "start", "stop", "stepOpt", ignores=("timeZoneId",)),
     "RaiseError": rule(_raise, ignores=("errorClass", "errorParms", "dataType")),
-    "UpdateFields": rule(_updated, "structExpr", "fieldOps"),
+    "UpdateFields": rule(_update_struct, "structExpr", "fieldOps"),
     "ArrayTransform": rule(_transform, "argument", "function"),
     "ArrayFilter": rule(_filter, "argument", "function"),
     "ArrayExists": rule(_exists, "argument", "function", "followThreeValuedLogic"),

@@ -31,7 +31,7 @@ from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, FLOAT, LONG
 
 
-def _compared(op: typed.CompareOp) -> Rule:
+def _comparison(op: typed.CompareOp) -> Rule:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
         left, right = scope.expressions((node["left"], node["right"]))
         require_one_type(node, (left, right))
@@ -42,7 +42,9 @@ def _compared(op: typed.CompareOp) -> Rule:
 
 def _equal(node: PlanNode, scope: Scope) -> typed.Expr:
     condition = _membership(node)
-    return _compared("=").convert(node, scope) if condition is None else scope.expression(condition)
+    return (
+        _comparison("=").convert(node, scope) if condition is None else scope.expression(condition)
+    )
 
 
 def _same(node: PlanNode, scope: Scope) -> typed.Expr:
@@ -190,10 +192,10 @@ def _is_value(value: typed.Expr) -> typed.Expr:
 
 CONDITIONS: Final[Rules] = {
     "EqualTo": rule(_equal, "left", "right"),
-    "LessThan": _compared("<"),
-    "LessThanOrEqual": _compared("<="),
-    "GreaterThan": _compared(">"),
-    "GreaterThanOrEqual": _compared(">="),
+    "LessThan": _comparison("<"),
+    "LessThanOrEqual": _comparison("<="),
+    "GreaterThan": _comparison(">"),
+    "GreaterThanOrEqual": _comparison(">="),
     "EqualNullSafe": rule(_same, "left", "right"),
     "And": _logic("and"),
     "Or": _logic("or"),

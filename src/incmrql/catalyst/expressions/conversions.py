@@ -59,10 +59,10 @@ def _cast(node: PlanNode, scope: Scope) -> typed.Expr:
     source = operand.type
     if TIMESTAMP in (source, target) and source != target:
         require_utc(node)
-    return _converted(operand, target, mode_of(node), node, scope)
+    return _convert(operand, target, mode_of(node), node, scope)
 
 
-def _converted(
+def _convert(
     operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
 ) -> typed.Expr:
     source = operand.type
@@ -73,11 +73,11 @@ def _converted(
     match source, target:
         case Collection("map", element), Collection("map", inner):
             entries = typed.Widen(operand, type=list_of(element))
-            converted = _converted(entries, list_of(inner), mode, node, scope)
+            converted = _convert(entries, list_of(inner), mode, node, scope)
             return typed.Widen(converted, type=target)
         case Collection("list", element), Collection("list", inner):
             variable = scope.names.variable("element", element)
-            body = _converted(build.var(variable), inner, mode, node, scope)
+            body = _convert(build.var(variable), inner, mode, node, scope)
             return typed.MapOver(variable, operand, body, False, type=target)
         case Record(), Record(fields) if len(source.fields) == len(fields):
             return let(scope, operand, lambda v: _record(v, target, mode, node, scope))
@@ -93,7 +93,7 @@ def _record(
     """A record with its fields converted one by one, in their order."""
     assert isinstance(value.type, Record)
     items = tuple(
-        _converted(build.field(value, name), type_, mode, node, scope)
+        _convert(build.field(value, name), type_, mode, node, scope)
         for name, (_, type_) in zip(value.type.names, target.fields, strict=True)
     )
     return when(is_null(value), null(target), typed.MakeRecord(items, type=target))

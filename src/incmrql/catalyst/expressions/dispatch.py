@@ -12,7 +12,7 @@ from incmrql.catalyst.expressions.conditions import CONDITIONS
 from incmrql.catalyst.expressions.conversions import CONVERSIONS
 from incmrql.catalyst.expressions.maps import MAPS
 from incmrql.catalyst.expressions.refused import REFUSED
-from incmrql.catalyst.expressions.rules import Rules, folded
+from incmrql.catalyst.expressions.rules import Rules, fold_constant
 from incmrql.catalyst.expressions.spans import SPANS
 from incmrql.catalyst.expressions.strings import STRINGS
 from incmrql.catalyst.expressions.times import TIMES
@@ -53,7 +53,7 @@ def convert_expression(node: PlanNode, scope: Scope) -> typed.Expr:
         message = f"{node.name} of Spark is not known here; {ONLY_BELOW}"
         raise Refused("C101", message, BELOW_HINT, node)
     check_node(node, SCALARS)
-    expr = folded(RULES[node.name].convert(node, scope))
+    expr = fold_constant(RULES[node.name].convert(node, scope))
     if expr.span == NOWHERE and node.place is not None:
         return replace(expr, span=scope.conversion.refusals.span(node))
     return expr

@@ -79,10 +79,12 @@ def _new_map(entries: typed.Expr, type_: Collection, scope: Scope) -> typed.Expr
 
 def _entry(key: typed.Expr, value: typed.Expr, type_: Collection) -> typed.Expr:
     key_type, value_type = entry_types(type_)
-    return typed.MakeRecord((_typed(key, key_type), _typed(value, value_type)), type=type_.element)
+    return typed.MakeRecord(
+        (_of_type(key, key_type), _of_type(value, value_type)), type=type_.element
+    )
 
 
-def _typed(value: typed.Expr, type_: Type) -> typed.Expr:
+def _of_type(value: typed.Expr, type_: Type) -> typed.Expr:
     """A value of a type; a null literal may have none of its own."""
     return null(type_) if isinstance(value, typed.Const) and value.value is None else value
 
@@ -92,12 +94,12 @@ def _of_entries(name: str) -> Rule:
 
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
         entries = entries_of(scope.expression(node["child"]), node)
-        return _projected(entries, name, scope)
+        return _entry_parts(entries, name, scope)
 
     return rule(convert, "child")
 
 
-def _projected(entries: typed.Expr, name: str, scope: Scope) -> typed.Expr:
+def _entry_parts(entries: typed.Expr, name: str, scope: Scope) -> typed.Expr:
     variable, entry = _variable(entries, scope)
     body = build.field(entry, name)
     return typed.MapOver(variable, entries, body, False, type=list_of(body.type))
@@ -135,12 +137,12 @@ def _value(node: PlanNode, scope: Scope) -> typed.Expr:
     return value_at(value, key, node, scope)
 
 
-def _made(node: PlanNode, scope: Scope) -> typed.Expr:
+def _create_map(node: PlanNode, scope: Scope) -> typed.Expr:
     """`map(k, v, ...)`."""
     parts, type_ = scope.expressions(node["children"]), map_type(node)
     pairs = [*zip(parts[::2], parts[1::2], strict=True)]
-    made = tuple(_entry(key, value, type_) for key, value in pairs)
-    entries = typed.MakeCollection(made, type=list_of(type_.element))
+    items = tuple(_entry(key, value, type_) for key, value in pairs)
+    entries = typed.MakeCollection(items, type=list_of(type_.element))
     if _differ([key for key, _ in pairs]):
         return _as_map(entries, type_)
     return _new_map(entries, type_, scope)
@@ -211,14 +213,14 @@ def _filter(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _transform_values(node: PlanNode, scope: Scope) -> typed.Expr:
-    return _as_map(_transformed(node, scope, of_keys=False), map_type(node))
+    return _as_map(_transform_entries(node, scope, of_keys=False), map_type(node))
 
 
 def _transform_keys(node: PlanNode, scope: Scope) -> typed.Expr:
-    return _new_map(_transformed(node, scope, of_keys=True), map_type(node), scope)
+    return _new_map(_transform_entries(node, scope, of_keys=True), map_type(node), scope)
 
 
-def _transformed(node: PlanNode, scope: Scope, *, of_keys: bool) -> typed.Expr:
+def _transform_entries(node: PlanNode, scope: Scope, *, of_keys: bool) -> typed.Expr:
     entries = entries_of(scope.expression(node["argument"]), node)
     type_ = map_type(node)
     variable, entry = _variable(entries, scope)
@@ -242,7 +244,7 @@ def _split(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 MAPS: Final[Rules] = {
-    "CreateMap": rule(_made, "children", ignores=("useStringTypeWhenEmpty",)),
+    "CreateMap": rule(_create_map, "children", ignores=("useStringTypeWhenEmpty",)),
     "GetMapValue": rule(_value, "child", "key", ignores=("failOnError",)),
     "MapKeys": _of_entries("key"),
     "MapValues": _of_entries("value"),

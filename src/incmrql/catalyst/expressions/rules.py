@@ -108,7 +108,7 @@ def is_null(operand: typed.Expr) -> typed.Expr:
 _FOLDED: Final = typed.Arithmetic | typed.Negate | typed.Cast | typed.Widen | typed.Builtin
 
 
-def folded(expr: typed.Expr) -> typed.Expr:
+def fold_constant(expr: typed.Expr) -> typed.Expr:
     """The value of an operation on constants; one that fails stays, and fails when it is used."""
     if not isinstance(expr, _FOLDED):
         return expr
@@ -134,24 +134,24 @@ def as_type(value: typed.Expr, type_: Type) -> typed.Expr:
 
 def widened(value: typed.Expr, type_: Type) -> typed.Expr:
     """A value in a type that holds the same values, or that stands for it."""
-    return folded(typed.Widen(value, type=type_))
+    return fold_constant(typed.Widen(value, type=type_))
 
 
 def either(conditions: Sequence[typed.Expr]) -> typed.Expr:
     """`or` of conditions, of little depth."""
-    return _balanced("or", conditions)
+    return _balanced_tree("or", conditions)
 
 
 def every_of(conditions: Sequence[typed.Expr]) -> typed.Expr:
     """`and` of conditions, of little depth."""
-    return _balanced("and", conditions)
+    return _balanced_tree("and", conditions)
 
 
-def _balanced(op: str, conditions: Sequence[typed.Expr]) -> typed.Expr:
+def _balanced_tree(op: str, conditions: Sequence[typed.Expr]) -> typed.Expr:
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2
-    left, right = _balanced(op, conditions[:middle]), _balanced(op, conditions[middle:])
+    left, right = _balanced_tree(op, conditions[:middle]), _balanced_tree(op, conditions[middle:])
     return typed.Logic("or" if op == "or" else "and", left, right, type=BOOL)
 
 

@@ -15,7 +15,7 @@ from incmrql.catalyst.expressions.rules import (
     Rules,
     call,
     const,
-    folded,
+    fold_constant,
     rule,
     type_of,
     widened,
@@ -73,13 +73,13 @@ def number_of(span: typed.Expr) -> typed.Expr:
 def interval_of(number: typed.Expr, type_: Type) -> typed.Expr:
     """The interval of so many months or microseconds; it fails where these are too many."""
     if is_year_month(type_):
-        number = folded(typed.Cast(number, "ansi", type=INT))
+        number = fold_constant(typed.Cast(number, "ansi", type=INT))
     return widened(number, type_)
 
 
 def _calculation(op: typed.ArithmeticOp, left: typed.Expr, right: typed.Expr | int) -> typed.Expr:
     other = const(right, LONG) if isinstance(right, int) else right
-    return folded(typed.Arithmetic(op, left, other, "ansi", type=LONG))
+    return fold_constant(typed.Arithmetic(op, left, other, "ansi", type=LONG))
 
 
 # --- Arithmetic ---
@@ -94,9 +94,9 @@ def sum_of_intervals(
     return interval_of(_calculation(op, number_of(left), number_of(right)), type_of(node))
 
 
-def negated(span: typed.Expr) -> typed.Expr:
+def opposite_of(span: typed.Expr) -> typed.Expr:
     """The opposite interval."""
-    return interval_of(folded(typed.Negate(number_of(span), "ansi", type=LONG)), span.type)
+    return interval_of(fold_constant(typed.Negate(number_of(span), "ansi", type=LONG)), span.type)
 
 
 def absolute(span: typed.Expr) -> typed.Expr:
@@ -104,7 +104,7 @@ def absolute(span: typed.Expr) -> typed.Expr:
     return interval_of(call("abs", [number_of(span)], LONG, "ansi"), span.type)
 
 
-def _scaled(op: typed.ArithmeticOp) -> Convert:
+def _scaling(op: typed.ArithmeticOp) -> Convert:
     """An interval times a number, or divided by one: halves are rounded away from zero."""
 
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
@@ -169,7 +169,7 @@ def cast_interval(operand: typed.Expr, target: Type, node: PlanNode) -> typed.Ex
         and is_interval(target)
         and is_year_month(source) == is_year_month(target)
     ):
-        return _truncated(operand, target)
+        return _truncate(operand, target)
     if is_interval(source) and _is_single(source):
         if is_integer(target):
             return typed.Cast(_units(operand), "ansi", type=target)
@@ -185,7 +185,7 @@ def cast_interval(operand: typed.Expr, target: Type, node: PlanNode) -> typed.Ex
     raise Refused("C104", message, hint, node)
 
 
-def _truncated(operand: typed.Expr, target: Type) -> typed.Expr:
+def _truncate(operand: typed.Expr, target: Type) -> typed.Expr:
     """An interval without what is smaller than the last unit of its type."""
     number, unit = number_of(operand), _unit(target)
     if unit in (1, SECOND):
@@ -249,10 +249,10 @@ def _between_dates(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 SPANS: Final[Rules] = {
-    "MultiplyYMInterval": rule(_scaled("*"), "interval", "num"),
-    "MultiplyDTInterval": rule(_scaled("*"), "interval", "num"),
-    "DivideYMInterval": rule(_scaled("/"), "interval", "num"),
-    "DivideDTInterval": rule(_scaled("/"), "interval", "num"),
+    "MultiplyYMInterval": rule(_scaling("*"), "interval", "num"),
+    "MultiplyDTInterval": rule(_scaling("*"), "interval", "num"),
+    "DivideYMInterval": rule(_scaling("/"), "interval", "num"),
+    "DivideDTInterval": rule(_scaling("/"), "interval", "num"),
     "MakeYMInterval": rule(_make_year_month, "years", "months"),
     "MakeDTInterval": rule(_make_day_time, "days", "hours", "mins", "secs"),
     "ExtractANSIIntervalYears": rule(_part(YEAR, None, INT), "child"),

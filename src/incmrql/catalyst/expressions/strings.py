@@ -105,7 +105,7 @@ def _concat(node: PlanNode, scope: Scope) -> typed.Expr:
         return concatenation(scope.expressions(node["children"]))
     if type_ != STRING:
         raise Refused("C104", f"concat of {type_} is not converted yet", node=node)
-    return joined(scope.expressions(node["children"]))
+    return text_concatenation(scope.expressions(node["children"]))
 
 
 def concatenation(parts: Sequence[typed.Expr]) -> typed.Expr:
@@ -115,7 +115,7 @@ def concatenation(parts: Sequence[typed.Expr]) -> typed.Expr:
     return reduce(lambda one, other: call("spark.concat", [one, other], BINARY), parts)
 
 
-def joined(parts: Sequence[typed.Expr]) -> typed.Expr:
+def text_concatenation(parts: Sequence[typed.Expr]) -> typed.Expr:
     """Strings one after the other; null if one of them is."""
     if not parts:
         return const("", STRING)
@@ -171,8 +171,8 @@ def _instr(node: PlanNode, scope: Scope) -> typed.Expr:
 def _locate(node: PlanNode, scope: Scope) -> typed.Expr:
     part, text = strings_of(node, scope, "substr", "str")
     start = scope.expression(node["start"])
-    found = call("spark.locate", [part, text, start], INT)
-    return when(is_null(start), const(0, INT), found)
+    place = call("spark.locate", [part, text, start], INT)
+    return when(is_null(start), const(0, INT), place)
 
 
 def _concat_ws(node: PlanNode, scope: Scope) -> typed.Expr:
@@ -208,7 +208,7 @@ def _split(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.split_at", [text, const(delimiter, STRING)], list_of(STRING))
 
 
-def _chosen(node: PlanNode, scope: Scope) -> typed.Expr:
+def _elt(node: PlanNode, scope: Scope) -> typed.Expr:
     """`elt`: the operand with a number from 1; null or a failure where there is none."""
     index, *texts = scope.expressions(node["children"])
     if any(text.type not in (STRING, NOTHING) for text in texts):
@@ -255,7 +255,7 @@ def _static(node: PlanNode, scope: Scope) -> typed.Expr:
         return call(function, scope.expressions(node["arguments"]), result, mode)
     if name in _CODECS:
         subject, charset, *switches = scope.expressions(node["arguments"])
-        if any(constant_of(each) != const(False, BOOL) for each in switches):
+        if any(constant_of(switch) != const(False, BOOL) for switch in switches):
             message = f"{node['functionName']} by Spark's old rules is not converted"
             raise Refused("C104", message, node=node)
         function, result = _CODECS[name]
@@ -348,7 +348,7 @@ STRINGS: Final[Rules] = {
     "FindInSet": _function("spark.find_in_set", INT, "left", "right"),
     "StringSpace": _function("spark.space", STRING, "child"),
     "StringSplit": rule(_split, "str", "regex", "limit"),
-    "Elt": rule(_chosen, "children", "failOnError"),
+    "Elt": rule(_elt, "children", "failOnError"),
     "StaticInvoke": rule(
         _static,
         "staticObject",

@@ -89,7 +89,7 @@ def _last_day(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.last_day", [scope.expression(node["startDate"])], DATE)
 
 
-def _truncated(node: PlanNode, scope: Scope) -> typed.Expr:
+def _truncate(node: PlanNode, scope: Scope) -> typed.Expr:
     """The first moment of the unit in which a date or timestamp lies."""
     require_utc(node)
     is_date = "date" in node.fields
@@ -251,7 +251,7 @@ def _make_date(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("date", parts, DATE, "ansi")
 
 
-def _formatted(node: PlanNode, scope: Scope) -> typed.Expr:
+def _format(node: PlanNode, scope: Scope) -> typed.Expr:
     """A timestamp by a constant pattern of plain parts."""
     operand = scope.expression(node["left"])
     return _by_pattern(_timestamp(node, operand), node["right"], node, scope)
@@ -329,8 +329,8 @@ TIMES: Final[Rules] = {
     "DateDiff": rule(_days_between, "endDate", "startDate"),
     "AddMonths": rule(_add_months, "startDate", "numMonths"),
     "DateAddYMInterval": rule(_add_interval, "date", "interval"),
-    "TruncDate": rule(_truncated, "date", "format"),
-    "TruncTimestamp": rule(_truncated, "format", "timestamp", "timeZoneId"),
+    "TruncDate": rule(_truncate, "date", "format"),
+    "TruncTimestamp": rule(_truncate, "format", "timestamp", "timeZoneId"),
     "TimestampAddInterval": rule(_add_to_timestamp("start"), "start", "interval", "timeZoneId"),
     "TimestampAddYMInterval": rule(
         _add_to_timestamp("timestamp"), "timestamp", "interval", "timeZoneId"
@@ -354,7 +354,7 @@ TIMES: Final[Rules] = {
     "MonthsBetween": rule(_months_between, "date1", "date2", "roundOff", "timeZoneId"),
     "NextDay": rule(_next_day, "startDate", "dayOfWeek", ignores=("failOnError",)),
     "MakeDate": rule(_make_date, "year", "month", "day", "failOnError"),
-    "DateFormatClass": rule(_formatted, "left", "right", "timeZoneId"),
+    "DateFormatClass": rule(_format, "left", "right", "timeZoneId"),
     "DayName": _since_epoch("spark.day_name", STRING),
     "MonthName": _since_epoch("spark.month_name", STRING),
     "FromUnixTime": rule(_from_seconds, "sec", "format", "timeZoneId"),

@@ -13,7 +13,7 @@ from incmrql.algebra import rows as build
 from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of
 from incmrql.catalyst.operators.bags import Measure
 from incmrql.catalyst.operators.measures import measure
-from incmrql.catalyst.operators.rowwise import aliased, named_columns
+from incmrql.catalyst.operators.rowwise import named_columns, named_expression
 from incmrql.catalyst.relation import Relation, naming, over_bag
 from incmrql.catalyst.scope import Scope
 from incmrql.catalyst.types import require_no_map
@@ -26,7 +26,7 @@ def aggregate(node: PlanNode, scope: Scope) -> Relation:
     child = scope.plan(node["child"])
     grouping: tuple[PlanNode, ...] = node["groupingExpressions"]
     inner = scope.over(child)
-    keys = inner.expressions(map(aliased, grouping))
+    keys = inner.expressions(map(named_expression, grouping))
     for key, part in zip(keys, grouping, strict=True):
         require_no_map(key.type, "a key of GROUP BY", part)
     results = _Results(grouping, keys, inner, _aggregates_in(node["aggregateExpressions"]))
@@ -40,7 +40,7 @@ def aggregate(node: PlanNode, scope: Scope) -> Relation:
 
 def _projection(part: PlanNode, results: _Results) -> PlanNode:
     """A result column over keys and aggregates."""
-    rewritten = results.rewrite(aliased(part))
+    rewritten = results.rewrite(named_expression(part))
     fields = {"child": rewritten, "name": part.fields.get("name"), "exprId": part["exprId"]}
     return PlanNode("Alias", fields, part.place)
 
@@ -70,7 +70,7 @@ class _Results:
         self._ids: dict[Hashable, int] = {}
         self._measure_of: dict[int, Measure] = {}
         for node, variable in zip(grouping, self.key_variables, strict=True):
-            self.columns[self._id(_content(aliased(node)))] = build.var(variable)
+            self.columns[self._id(_content(named_expression(node)))] = build.var(variable)
             if node.name == "AttributeReference":
                 self.columns[node["exprId"]] = build.var(variable)
 
@@ -92,15 +92,15 @@ class _Results:
     def arguments(self) -> list[typed.Expr]:
         """The different arguments of all aggregates."""
         arguments: list[typed.Expr] = []
-        for each in self._measure_of.values():
-            arguments += [value for value in each.arguments if value not in arguments]
+        for asked in self._measure_of.values():
+            arguments += [value for value in asked.arguments if value not in arguments]
         return arguments
 
     def aggregates(self, bag_of: Callable[[typed.Expr], typed.Expr]) -> dict[int, typed.Expr]:
         """What the attributes of the aggregates are, with a bag for each of their arguments."""
         return {
-            key: each.result([partial(bag_of, argument) for argument in each.arguments])
-            for key, each in self._measure_of.items()
+            key: asked.result([partial(bag_of, argument) for argument in asked.arguments])
+            for key, asked in self._measure_of.items()
         }
 
     def _rewrite_value(self, value: PlanValue) -> PlanValue:

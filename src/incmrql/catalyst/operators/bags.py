@@ -76,7 +76,7 @@ def unless_null(conditions: Sequence[typed.Expr], value: typed.Expr) -> typed.Ex
     """A value, or null if one of some others is null, so that an aggregate skips it."""
     if not conditions:
         return value
-    missing = disjunction([typed.IsNull(each, type=BOOL) for each in conditions])
+    missing = disjunction([typed.IsNull(condition, type=BOOL) for condition in conditions])
     return typed.If(missing, null(value.type), value, type=value.type)
 
 

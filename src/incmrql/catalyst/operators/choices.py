@@ -103,7 +103,7 @@ def _mode(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Meas
     name = "spark.most_frequent_last" if last else "spark.most_frequent"
 
     def result(bags: Bags) -> typed.Expr:
-        return typed.Builtin(name, (_sorted(bags[0], scope),), type=argument.type)
+        return typed.Builtin(name, (_sorted_values(bags[0], scope),), type=argument.type)
 
     return Measure((argument,), result)
 
@@ -125,7 +125,7 @@ def _percentile(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -
 
     def result(bags: Bags) -> typed.Expr:
         def percentile(place: Value) -> typed.Expr:
-            bag = bags[0]() if is_plain else _repeated(bags[0](), scope)
+            bag = bags[0]() if is_plain else _repeat_values(bags[0](), scope)
             extra = typed.Const(float(place), type=DOUBLE)
             return typed.Aggregate(name, bag, extra, type=DOUBLE)
 
@@ -144,7 +144,7 @@ def _with_frequency(value: typed.Expr, times: typed.Expr) -> typed.Expr:
     return unless_null([value, times], pair)
 
 
-def _repeated(pairs: typed.Expr, scope: Scope) -> typed.Expr:
+def _repeat_values(pairs: typed.Expr, scope: Scope) -> typed.Expr:
     """The values of pairs (value, times), each so many times; a negative number is a failure."""
     pair = scope.names.variable("pair", _element(pairs))
     value, times = (build.item(build.var(pair), n) for n in range(2))
@@ -183,7 +183,7 @@ def _collection(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -
     return Measure((argument,), result)
 
 
-def _joined(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+def _listagg(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
     """`listagg`: the texts with a separator between them, in an order or the canonical one."""
     text = scope.expression(function["child"])
     separator = scope.expression(function["delimiter"])
@@ -235,7 +235,7 @@ def _in_order(
                         type=list_of(value.type))  # fmt: skip
 
 
-def _folded(name: str, type_: Type) -> MeasureOf:
+def _measure_of_list(name: str, type_: Type) -> MeasureOf:
     """A function of all values as a list, in a wider type; the result fits the type again."""
 
     def folded(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
@@ -245,7 +245,7 @@ def _folded(name: str, type_: Type) -> MeasureOf:
             raise Refused("C104", message, node=function)
 
         def result(bags: Bags) -> typed.Expr:
-            whole = typed.Builtin(name, (_sorted(bags[0], scope),), type=type_)
+            whole = typed.Builtin(name, (_sorted_values(bags[0], scope),), type=type_)
             if type_ == LONG and argument.type != LONG:
                 return typed.Cast(whole, "try", type=argument.type)
             return whole
@@ -255,7 +255,7 @@ def _folded(name: str, type_: Type) -> MeasureOf:
     return folded
 
 
-def _sorted(bag: Bag, scope: Scope) -> typed.Expr:
+def _sorted_values(bag: Bag, scope: Scope) -> typed.Expr:
     """The list of the values that are not null, in canonical order."""
     values = present(bag, scope)
     return typed.Builtin("sort", (values,), type=list_of(_element(values)))
@@ -276,12 +276,12 @@ CHOICES: Final[dict[str, MeasureOf]] = {
     "PercentileDisc": _percentile,
     "CollectList": _collection,
     "CollectSet": _collection,
-    "ListAgg": _joined,
+    "ListAgg": _listagg,
     "MaxMinByK": _first_by,
-    "BitAndAgg": _folded("spark.bit_and_of", LONG),
-    "BitOrAgg": _folded("spark.bit_or_of", LONG),
-    "BitXorAgg": _folded("spark.bit_xor_of", LONG),
-    "Product": _folded("spark.product_of", DOUBLE),
+    "BitAndAgg": _measure_of_list("spark.bit_and_of", LONG),
+    "BitOrAgg": _measure_of_list("spark.bit_or_of", LONG),
+    "BitXorAgg": _measure_of_list("spark.bit_xor_of", LONG),
+    "Product": _measure_of_list("spark.product_of", DOUBLE),
 }
 """The measures of these functions by the classes of the plan."""
 
@@ -289,12 +289,12 @@ CHOICES: Final[dict[str, MeasureOf]] = {
 def tied_values(functions: Sequence[PlanNode], function: PlanNode) -> list[PlanNode]:
     """What else functions of one query ask for that are answered by the same row."""
     if function.name in ("First", "Last"):
-        return [each["child"] for each in functions if each.name in ("First", "Last")]
+        return [other["child"] for other in functions if other.name in ("First", "Last")]
     if function.name in ("MaxBy", "MinBy"):
         key = function["orderingExpr"]
         return [
-            each["valueExpr"]
-            for each in functions
-            if each.name == function.name and each["orderingExpr"] == key
+            other["valueExpr"]
+            for other in functions
+            if other.name == function.name and other["orderingExpr"] == key
         ]
     return []

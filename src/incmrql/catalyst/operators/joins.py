@@ -38,17 +38,17 @@ def join(node: PlanNode, scope: Scope) -> Relation:
     if kind == "LeftSemi":
         return _Join(node, scope, lambda _: right).with_partner(left)
     left, right = reusable(left, scope, "left"), reusable(right, scope, "right")
-    joined = _Join(node, scope, lambda _: right.copied(scope.names))
+    joined = _Join(node, scope, lambda _: right.with_new_variables(scope.names))
     match kind:
         case "LeftAnti":
             return joined.union(joined.without_partner(left))
         case "LeftOuter":
-            return joined.union([joined.inner(left), *joined.padded(left)])
+            return joined.union([joined.inner(left), *joined.padded_rows(left)])
         case "RightOuter":
             return joined.union([joined.inner(left), *joined.padding(left, right)])
         case _:
             both = joined.inner(left)
-            return joined.union([both, *joined.padded(left), *joined.padding(left, right)])
+            return joined.union([both, *joined.padded_rows(left), *joined.padding(left, right)])
 
 
 _FILTERED: Final[dict[str, Sequence[str]]] = {
@@ -117,7 +117,7 @@ def lateral_join(node: PlanNode, scope: Scope) -> Relation:
     if kind != "LeftOuter":
         raise Refused("C104", f"a lateral join of the type {kind} is not converted", node=node)
     left = reusable(left, scope, "left")
-    return joined.union([joined.inner(left), *joined.padded(left)])
+    return joined.union([joined.inner(left), *joined.padded_rows(left)])
 
 
 _KINDS = ("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti")
@@ -158,7 +158,7 @@ class _Join:
         """The rows of the left side for which there is no row of the right one, in parts."""
         return self._without(lambda: self._sides(left), keep="left")
 
-    def padded(self, left: Relation) -> list[Relation]:
+    def padded_rows(self, left: Relation) -> list[Relation]:
         """The rows of the left side without a partner, with nulls for the columns of the right."""
         _, right = self._sides(left)
         nulls = [(expr_id, null(value.type)) for expr_id, value in right.columns]
@@ -168,7 +168,9 @@ class _Join:
     def padding(self, left: Relation, right: Relation) -> list[Relation]:
         """The rows of the right side without a partner, with nulls for the columns of the left."""
         names = self.scope.names
-        parts = self._without(lambda: (left.copied(names), right.copied(names)), keep="right")
+        parts = self._without(
+            lambda: (left.with_new_variables(names), right.with_new_variables(names)), keep="right"
+        )
         nulls = [(expr_id, null(value.type)) for expr_id, value in left.columns]
         return [part.with_columns((*nulls, *part.columns)) for part in parts]
 
@@ -182,7 +184,7 @@ class _Join:
 
     def _sides(self, left: Relation) -> tuple[Relation, Relation]:
         """A copy of the left side, and the right side for it."""
-        left = left.copied(self.scope.names)
+        left = left.with_new_variables(self.scope.names)
         return left, self.right_of(left)
 
     def _conditions(self, left: Relation, right: Relation) -> list[typed.Expr]:

@@ -41,7 +41,7 @@ def measure(node: PlanNode, scope: Scope, others: Sequence[PlanNode] = ()) -> Me
     check_node(node, AGGREGATES)
     function: PlanNode = node["aggregateFunction"]
     check_node(function, AGGREGATES)
-    plain = _measure_of(function, scope, [each["aggregateFunction"] for each in others])
+    plain = _measure_of(function, scope, [other["aggregateFunction"] for other in others])
     arguments, result = plain.arguments, plain.result
     if node["filter"] is not None:
         condition = scope.expression(node["filter"])

@@ -100,7 +100,7 @@ def _of_pairs(function_name: str, first: str, second: str, *sums: str) -> Measur
         argument = unless_null(values, build.tuple_of(*values))
 
         def result(bags: Bags) -> typed.Expr:
-            parts = [_sum_of_products(bags[0], each, scope) for each in sums]
+            parts = [_sum_of_products(bags[0], summand, scope) for summand in sums]
             return _of_sums(function_name, bags[0], parts)
 
         return Measure((argument,), result)
@@ -145,7 +145,7 @@ def _sum_of_products(bag: Bag, factors: str, scope: Scope) -> typed.Expr:
     places = ["xy".index(factor) for factor in factors]
     if len(places) == 1:
         (place,) = places
-        return aggregate_of("sum#part", _mapped(bag, place, scope), EXACT_SUM)
+        return aggregate_of("sum#part", _map_values(bag, place, scope), EXACT_SUM)
     return _sum_of_parts(
         bag,
         scope,
@@ -156,7 +156,7 @@ def _sum_of_products(bag: Bag, factors: str, scope: Scope) -> typed.Expr:
     )
 
 
-def _mapped(bag: Bag, place: int, scope: Scope) -> typed.Expr:
+def _map_values(bag: Bag, place: int, scope: Scope) -> typed.Expr:
     values = bag()
     assert isinstance(values.type, Collection)
     pair = scope.names.variable("pair", values.type.element)

@@ -32,7 +32,7 @@ def named_columns(relation: Relation, projections: Sequence[PlanNode], scope: Sc
     bindings: list[typed.Qualifier] = []
     scope = replace(scope, bindings=bindings)
     for projection in projections:
-        value = scope.passed(aliased(projection))
+        value = scope.any_expression(named_expression(projection))
         if not _is_free(value):
             variable = scope.names.variable(str(projection.fields.get("name", "value")), value.type)
             computed.append((variable, value))
@@ -41,7 +41,7 @@ def named_columns(relation: Relation, projections: Sequence[PlanNode], scope: Sc
     return relation.binding([*bindings, *naming(computed)]).with_columns(columns)
 
 
-def aliased(projection: PlanNode) -> PlanNode:
+def named_expression(projection: PlanNode) -> PlanNode:
     """The expression that a projection names."""
     if projection.name != "Alias":
         return projection
@@ -88,7 +88,7 @@ def expand(node: PlanNode, scope: Scope) -> Relation:
     """`Expand`: a row for each of several projections, as grouping sets ask for."""
     child = scope.plan(node["child"])
     inner = scope.over(child)
-    tuples = [build.tuple_of(*map(inner.passed, row)) for row in node["projections"]]
+    tuples = [build.tuple_of(*map(inner.any_expression, row)) for row in node["projections"]]
     columns = [_common_column([row.items[i] for row in tuples if isinstance(row, typed.MakeTuple)])
                for i in range(len(node["output"]))]  # fmt: skip
     rows = [build.tuple_of(*values) for values in zip(*columns, strict=True)]
@@ -120,14 +120,14 @@ def generate(node: PlanNode, scope: Scope) -> Relation:
     child = scope.plan(node["child"])
     generator: PlanNode = node["generator"]
     check_node(generator, GENERATORS)
-    made = _GENERATED[generator.name](generator, scope.over(child))
+    rows = _GENERATED[generator.name](generator, scope.over(child))
     if node["outer"]:
-        made = _with_null_row(made)
-    assert isinstance(made.type, Collection)
-    one = scope.names.variable("generated", made.type.element)
+        rows = _with_null_row(rows)
+    assert isinstance(rows.type, Collection)
+    one = scope.names.variable("generated", rows.type.element)
     ids = [attribute["exprId"] for attribute in node["generatorOutput"]]
     columns = (*child.columns, *zip(ids, components(build.var(one)), strict=True))
-    return child.binding([typed.Generator(typed.Bind(one), made)]).with_columns(columns)
+    return child.binding([typed.Generator(typed.Bind(one), rows)]).with_columns(columns)
 
 
 def _with_null_row(rows: typed.Expr) -> typed.Expr:
@@ -146,10 +146,10 @@ def _explode(generator: PlanNode, scope: Scope) -> typed.Expr:
         assert isinstance(values.type, Collection)
         entries = typed.Widen(values, type=list_of(values.type.element))
         one = scope.names.variable("entry", values.type.element)
-        return _mapped(entries, one, build.tuple_of(*components(build.var(one))))
+        return _row_for_each(entries, one, build.tuple_of(*components(build.var(one))))
     assert isinstance(values.type, Collection)
     one = scope.names.variable("element", values.type.element)
-    return _mapped(values, one, build.tuple_of(build.var(one)))
+    return _row_for_each(values, one, build.tuple_of(build.var(one)))
 
 
 def _pos_explode(generator: PlanNode, scope: Scope) -> typed.Expr:
@@ -166,7 +166,7 @@ def _pos_explode(generator: PlanNode, scope: Scope) -> typed.Expr:
     position = typed.Cast(build.item(build.var(one), 1), type=INT)
     value = build.item(build.var(one), 0)
     parts = components(value) if of_map else [value]
-    return _mapped(numbered, one, build.tuple_of(position, *parts))
+    return _row_for_each(numbered, one, build.tuple_of(position, *parts))
 
 
 def _inline(generator: PlanNode, scope: Scope) -> typed.Expr:
@@ -174,7 +174,7 @@ def _inline(generator: PlanNode, scope: Scope) -> typed.Expr:
     values = scope.expression(generator["child"])
     assert isinstance(values.type, Collection)
     one = scope.names.variable("struct", values.type.element)
-    return _mapped(values, one, build.tuple_of(*components(build.var(one))))
+    return _row_for_each(values, one, build.tuple_of(*components(build.var(one))))
 
 
 def _stack(generator: PlanNode, scope: Scope) -> typed.Expr:
@@ -196,7 +196,7 @@ def _stack(generator: PlanNode, scope: Scope) -> typed.Expr:
     return build.bag_of(*(build.tuple_of(*row) for row in zip(*filled, strict=True)))
 
 
-def _mapped(values: typed.Expr, one: typed.Variable, row: typed.Expr) -> typed.Expr:
+def _row_for_each(values: typed.Expr, one: typed.Variable, row: typed.Expr) -> typed.Expr:
     """A row for each of some values; the order does not count from here on."""
     assert isinstance(values.type, Collection)
     kind = bag(row.type) if values.type.kind == "bag" else list_of(row.type)

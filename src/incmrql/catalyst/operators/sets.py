@@ -65,15 +65,15 @@ def union(node: PlanNode, scope: Scope) -> Relation:
 
 def except_(node: PlanNode, scope: Scope) -> Relation:
     """`Except`: the rows of the left side that the right one has not; null equals null."""
-    return _combined("except", node, scope)
+    return _combination("except", node, scope)
 
 
 def intersect(node: PlanNode, scope: Scope) -> Relation:
     """`Intersect`: the rows that both sides have; null equals null."""
-    return _combined("intersect", node, scope)
+    return _combination("intersect", node, scope)
 
 
-def _combined(op: typed.CombineOp, node: PlanNode, scope: Scope) -> Relation:
+def _combination(op: typed.CombineOp, node: PlanNode, scope: Scope) -> Relation:
     left, right = scope.plan(node["left"]), scope.plan(node["right"])
     if not node["isAll"]:  # one copy of a row on the left is there, or taken away
         left = distinct_rows(left, scope, node)

@@ -90,7 +90,7 @@ def _without_first(rows: Relation, child: Relation, skipped: int, scope: Scope) 
     """Some rows of a child, of which the first ones of all are left out."""
     if skipped <= 0:
         return rows
-    first = first_rows(child.copied(scope.names), skipped, scope)
+    first = first_rows(child.with_new_variables(scope.names), skipped, scope)
     some, few = _elements(rows), _elements(first)
     rest = typed.Combine("except", some, few, type=some.type)
     return _over(rest, child, _head(child)[1], scope)

@@ -49,10 +49,10 @@ def subquery_value(node: PlanNode, scope: Scope) -> typed.Expr:
         case "Exists":
             return exists(scope.inside().plan(node["plan"]))
         case "InSubquery":
-            return _Membership(node, scope).matched()
+            return _Membership(node, scope).some_match()
         case "Not":
             check_node(node["child"], SUBQUERIES)
-            whole = build.conjunction(_Membership(node["child"], scope).negated())
+            whole = build.conjunction(_Membership(node["child"], scope).no_match())
             assert whole is not None
             return whole
         case _:
@@ -66,10 +66,10 @@ def conditions(node: PlanNode, scope: Scope) -> list[typed.Expr]:
             return [*conditions(node["left"], scope), *conditions(node["right"], scope)]
         case "InSubquery":
             check_node(node, SUBQUERIES)
-            return [_Membership(node, scope).matched()]
+            return [_Membership(node, scope).some_match()]
         case "Not" if node["child"].name == "InSubquery":
             check_node(node["child"], SUBQUERIES)
-            return _Membership(node["child"], scope).negated()
+            return _Membership(node["child"], scope).no_match()
         case _:
             return conjuncts(scope.expression(node))
 
@@ -77,11 +77,11 @@ def conditions(node: PlanNode, scope: Scope) -> list[typed.Expr]:
 def exists(relation: Relation) -> typed.Expr:
     """Whether a relation has a row."""
     if relation.is_single:
-        return _inlined(relation, TRUE, FALSE, copy=None)
+        return _inline_value(relation, TRUE, FALSE, copy=None)
     return typed.Exists(relation.bag_of(build.unit()), type=BOOL)
 
 
-def _negated(condition: typed.Expr) -> typed.Expr:
+def _negate(condition: typed.Expr) -> typed.Expr:
     return typed.Not(condition, type=BOOL)
 
 
@@ -102,7 +102,7 @@ def _scalar(node: PlanNode, scope: Scope) -> typed.Expr:
     if relation.is_single and scope.bindings is not None:
         return _bound(relation, value, scope.bindings)
     if relation.is_single:
-        return _inlined(relation, value, null(value.type), scope.names.like)
+        return _inline_value(relation, value, null(value.type), scope.names.like)
     if _has_one_row(relation):
         return typed.Aggregate("min", relation.bag_of(value), type=value.type)
     if scope.bindings is not None:
@@ -114,7 +114,7 @@ def _scalar(node: PlanNode, scope: Scope) -> typed.Expr:
     else:
         relation = reusable(relation, scope, "subquery")
         values = relation.bag_of(relation.values[0])
-        rows = relation.copied(scope.names).bag_of(build.unit())
+        rows = relation.with_new_variables(scope.names).bag_of(build.unit())
     count = typed.Aggregate("count", rows, type=LONG)
     several = typed.Compare(">", count, typed.Const(1, type=LONG), type=BOOL)
     only = typed.Aggregate("min", values, type=value.type)
@@ -149,7 +149,7 @@ def _bound(relation: Relation, value: typed.Expr, bindings: list[typed.Qualifier
     return value if whole is None else typed.If(whole, value, null(value.type), type=value.type)
 
 
-def _inlined(
+def _inline_value(
     relation: Relation,
     value: typed.Expr,
     otherwise: typed.Expr,
@@ -195,16 +195,16 @@ class _Membership:
         relation = scope.inside().plan(query["plan"])
         self.relation = reusable(relation, scope, "subquery")
 
-    def matched(self) -> typed.Expr:
+    def some_match(self) -> typed.Expr:
         """Whether a row equals the values."""
-        relation = self.relation.copied(self.names)
+        relation = self.relation.with_new_variables(self.names)
         for value, column in zip(self.values, relation.values, strict=False):
             relation = relation.where(typed.Compare("=", value, column, type=BOOL))
         return exists(relation)
 
-    def negated(self) -> list[typed.Expr]:
+    def no_match(self) -> list[typed.Expr]:
         """That no row equals the values, and that none might; none of the conditions is null."""
-        return [_negated(each) for each in (self.matched(), *self.unknown())]
+        return [_negate(condition) for condition in (self.some_match(), *self.unknown())]
 
     def unknown(self) -> list[typed.Expr]:
         """Whether a row may equal the values, as far as nulls let us know, if none equals them.
@@ -216,7 +216,7 @@ class _Membership:
         if len(self.values) <= _MOST_COLUMNS_BY_PATTERN:
             patterns = product(_Agreement, repeat=len(self.values))
             return [self._agrees(p) for p in patterns if set(p) != {_Agreement.EQUAL}]
-        relation = self.relation.copied(self.names)
+        relation = self.relation.with_new_variables(self.names)
         for value, column in zip(self.values, relation.values, strict=False):
             same = typed.Compare("=", value, column, type=BOOL)
             nulls = typed.Logic("or", is_null(value), is_null(column), type=BOOL)
@@ -229,7 +229,7 @@ class _Membership:
         The columns that are equal are the key by which a row finds its partners: as one condition
         over all columns it would be compared with all rows of the sub-query.
         """
-        relation = self.relation.copied(self.names)
+        relation = self.relation.with_new_variables(self.names)
         for why, value, column in zip(pattern, self.values, relation.values, strict=False):
             condition: typed.Expr
             match why:
@@ -240,18 +240,16 @@ class _Membership:
                 case _:
                     # An equality of both sides, so that it is part of the key: rows with a value
                     # are no partners.
-                    always = typed.Logic(
-                        "or", is_null(column), _negated(is_null(column)), type=BOOL
-                    )
+                    always = typed.Logic("or", is_null(column), _negate(is_null(column)), type=BOOL)
                     condition = typed.Compare("=", is_null(value), always, type=BOOL)
             relation = relation.where(condition)
         return exists(relation)
 
     def _some(self) -> tuple[typed.Expr, typed.Expr]:
         """Whether there is a row, and whether there is a null."""
-        relation = self.relation.copied(self.names)
+        relation = self.relation.with_new_variables(self.names)
         if self.bindings is None:
-            others = self.relation.copied(self.names)
+            others = self.relation.with_new_variables(self.names)
             return exists(others), exists(relation.where(is_null(relation.values[0])))
         value = relation.values[0]
         every = self.names.variable("every", bag(value.type))

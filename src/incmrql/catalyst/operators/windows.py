@@ -18,7 +18,7 @@ from incmrql.algebra import rows as build
 from incmrql.catalyst.classes import check_node
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.operators.measures import measure
-from incmrql.catalyst.operators.rowwise import aliased, widened
+from incmrql.catalyst.operators.rowwise import named_expression, widened
 from incmrql.catalyst.operators.sorting import sort_keys
 from incmrql.catalyst.operators.subqueries import is_null
 from incmrql.catalyst.operators.table import STRUCTURAL
@@ -110,7 +110,7 @@ _Convert: TypeAlias = Callable[[int, PlanNode, PlanNode, Scope], _Column]
 
 
 def _window_column(part: PlanNode, order: Sequence[typed.Order], scope: Scope) -> _Column:
-    expression = aliased(part)
+    expression = named_expression(part)
     check_node(expression, STRUCTURAL)
     specification: PlanNode = expression["windowSpec"]
     check_node(specification, STRUCTURAL)
@@ -170,7 +170,7 @@ def _over_frame(
     """An aggregate, or the value at a row, over a frame."""
     if function.name == "NthValue":
         position = int(_constant(function["offset"], scope))
-        return _picked(expr_id, function["input"], position, function, frame, None, scope)
+        return _pick_value(expr_id, function["input"], position, function, frame, None, scope)
     if function.name != "AggregateExpression":
         raise Refused("C104", f"{function.name} over a window is not converted", node=function)
     aggregate: PlanNode = function["aggregateFunction"]
@@ -178,7 +178,9 @@ def _over_frame(
         check_node(aggregate, STRUCTURAL)
         position = _ENDS[aggregate.name]
         condition = function["filter"]
-        return _picked(expr_id, aggregate["child"], position, aggregate, frame, condition, scope)
+        return _pick_value(
+            expr_id, aggregate["child"], position, aggregate, frame, condition, scope
+        )
     if aggregate.name in _IN_ORDER and order:
         return _in_order(expr_id, function, frame, scope)
     if frame.kind == "rows" and (frame.first, frame.last) != (None, None):
@@ -235,7 +237,7 @@ def _unless(condition: typed.Expr, value: typed.Expr) -> typed.Expr:
 _ENDS: Final = {"First": 1, "Last": -1}
 
 
-def _picked(  # noqa: PLR0913, PLR0917 (a function, and the parts of its call)
+def _pick_value(  # noqa: PLR0913, PLR0917 (a function, and the parts of its call)
     expr_id: int,
     input_: PlanNode,
     position: int,

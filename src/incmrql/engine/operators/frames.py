@@ -16,7 +16,7 @@ from typing import TypeAlias, assert_never
 from incmrql.plan.windows import aggregates_of
 from incmrql.reference import Environment
 from incmrql.reference.aggregates import average_of_exact, exact_part, sum_of_exact
-from incmrql.reference.windows import NO_ROW, bucket, frame_values, pick, shifted
+from incmrql.reference.windows import NO_ROW, bucket, frame_values, pick, shift_key
 from incmrql.types import typed
 from incmrql.types.model import is_float
 from incmrql.types.walk import map_children
@@ -212,14 +212,14 @@ class _Edges:
             return (self.order.lasts if end else self.order.firsts)[place]
         codes = self._ordered_codes()
         is_descending = self.order.is_descending
-        code = encode(shifted(key, -offset if is_descending else offset))
+        code = encode(shift_key(key, -offset if is_descending else offset))
         # Codes ascend; in a descending order the positions count from the end.
         if is_descending:
-            found = bisect_left(codes, code) if end else bisect_right(codes, code)
-            found = len(codes) - found
+            position = bisect_left(codes, code) if end else bisect_right(codes, code)
+            position = len(codes) - position
         else:
-            found = bisect_right(codes, code) if end else bisect_left(codes, code)
-        return self._from + found
+            position = bisect_right(codes, code) if end else bisect_left(codes, code)
+        return self._from + position
 
     def _ordered_codes(self) -> list[bytes]:
         """The codes of all keys that are not null, ascending: nulls are at one end."""
@@ -268,17 +268,20 @@ def _totals(
     frames = _frames(function.frame, region, order)
     evaluate, start = env.world.evaluate, region.start
     aggregates = aggregates_of(function)
-    if aggregates is None or any(each.function not in _RUNNING for each in aggregates):
+    if aggregates is None or any(a.function not in _RUNNING for a in aggregates):
         return [
             evaluate(
                 function.result, env.bind(function.values, frame_values(function.values, part))
             )
             for part in (values[first - start : last - start] for first, last in frames)
         ]
-    columns = [_RUNNING[each.function](each, values, frames, start, prefix) for each in aggregates]
+    columns = [
+        _RUNNING[aggregate.function](aggregate, values, frames, start, prefix)
+        for aggregate in aggregates
+    ]
     variables = [
-        typed.Variable("aggregate", _BESIDE + number, each.type)
-        for number, each in enumerate(aggregates)
+        typed.Variable("aggregate", _BESIDE + number, aggregate.type)
+        for number, aggregate in enumerate(aggregates)
     ]
     result = _over(function.result, list(zip(aggregates, variables, strict=True)))
     if isinstance(result, typed.Var):
@@ -296,8 +299,8 @@ _BESIDE = 1 << 43
 
 def _over(expr: typed.Expr, known: Sequence[tuple[typed.Aggregate, typed.Variable]]) -> typed.Expr:
     """An expression with variables in place of aggregates."""
-    for each, variable in known:
-        if expr == each:
+    for aggregate, variable in known:
+        if expr == aggregate:
             return typed.Var(variable, type=variable.type)
     return map_children(lambda child: _over(child, known), expr)
 
@@ -382,7 +385,7 @@ def _extreme(is_better: Callable[[bytes, bytes], bool]) -> Callable[..., list[Va
         end = start + len(coded)
         from_start = [None, *accumulate(coded, best)]
         to_end = [None, *accumulate(coded[::-1], best)][::-1]
-        found = []
+        extremes = []
         for first, last in frames:
             if first == start:
                 one = from_start[last - start]
@@ -392,8 +395,8 @@ def _extreme(is_better: Callable[[bytes, bytes], bool]) -> Callable[..., list[Va
                 one = None
                 for other in coded[first - start : last - start]:
                     one = best(one, other)
-            found.append(None if one is None else one[1])
-        return found
+            extremes.append(None if one is None else one[1])
+        return extremes
 
     return extreme
 

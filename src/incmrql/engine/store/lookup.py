@@ -125,14 +125,14 @@ def find_rows(
         return starts, starts < stops
     sought = rows.order[at]
     lows = bisect(starts, stops, lambda some, middle: mine.order_at(middle) < sought[some])
-    found = lows < stops
-    found[found] = mine.order_at(lows[found]) == sought[found]
-    hits = np.flatnonzero(found)
+    is_there = lows < stops
+    is_there[is_there] = mine.order_at(lows[is_there]) == sought[is_there]
+    hits = np.flatnonzero(is_there)
     open_ = hits[~decides(mine.schema, sought[hits])]
     if len(open_):
         same = mine.same_rest(lows[open_], rows.rest, at[open_])
-        _find_by_bytes(mine, (rows, at), (lows, stops, found), open_[~same])
-    return lows, found
+        _find_by_bytes(mine, (rows, at), (lows, stops, is_there), open_[~same])
+    return lows, is_there
 
 
 def _find_by_bytes(
@@ -147,7 +147,7 @@ def _find_by_bytes(
     if not len(open_):
         return
     descending = mine.schema.descending
-    (rows, at), (lows, stops, found) = request, search
+    (rows, at), (lows, stops, is_there) = request, search
     sought = rows.take(at[open_])
     words = sought.order
     assert words is not None
@@ -161,8 +161,8 @@ def _find_by_bytes(
 
     lows[open_] = positions = bisect(first, ends, earlier)
     inside = np.flatnonzero(positions < ends)
-    found[open_] = False
-    found[open_[inside]] = mine.same_rest(positions[inside], sought.rest, inside)
+    is_there[open_] = False
+    is_there[open_[inside]] = mine.same_rest(positions[inside], sought.rest, inside)
 
 
 def bisect(

@@ -244,11 +244,11 @@ def _scalars(column: Any, type_: Type) -> Any | None:
 
 
 def _cast_by_value(column: Any, element: Type) -> Any:
-    make, made = value_reader(column.type, element), []
+    make, values = value_reader(column.type, element), []
     for number, plain in enumerate(column.cast(plain_type(column.type)).to_pylist(), 1):
         try:
-            made.append(to_arrow(make(plain), element))
+            values.append(to_arrow(make(plain), element))
         except Unparsable as problem:
             hint = "Fix the row, or leave it out."
             raise DataError("R306", f"row {number}: {problem.reason}", hint=hint) from None
-    return pa.array(made, arrow_type(element))
+    return pa.array(values, arrow_type(element))

@@ -56,7 +56,7 @@ class Number(str):
 Raw: TypeAlias = Any
 """None, bool, Number, str, list[Raw] or dict[str, Raw]."""
 
-_POSITIONS: Final = {made.name: made.position for made in PREDEFINED["JSON"]}
+_POSITIONS: Final = {parser.name: parser.position for parser in PREDEFINED["JSON"]}
 _MOST_LONG_DIGITS = 20
 _LONGEST_SHOWN = 30
 _SURELY_FINITE = 300
@@ -119,8 +119,8 @@ def _bounded_recursion() -> Iterator[None]:
 
 def skip_space(text: str, start: int) -> int:
     """Where white space that starts at `start` ends."""
-    found = _SPACES.match(text, start)
-    return found.end() if found else start
+    space = _SPACES.match(text, start)
+    return space.end() if space else start
 
 
 def tree_of(raw: Raw) -> Data:

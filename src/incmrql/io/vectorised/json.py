@@ -26,7 +26,7 @@ from incmrql.io.scalars import Unparsable
 from incmrql.io.spec import ReadSpec
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
-from incmrql.io.vectorised.scalars import finished, pattern, raw_type
+from incmrql.io.vectorised.scalars import pattern, raw_type, to_type
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -250,7 +250,7 @@ def _to_column(column: Arrow, type_: Type) -> Arrow:
             elements = _to_column(column.flatten(), element)
             return pa.ListArray.from_arrays(_offsets(column), elements, mask=column.is_null())
         case _:
-            return finished(column, type_)
+            return to_type(column, type_)
 
 
 def _offsets(column: Arrow) -> Arrow:

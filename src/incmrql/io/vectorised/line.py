@@ -21,7 +21,7 @@ from incmrql.io.rows import Read
 from incmrql.io.scalars import Unparsable
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
-from incmrql.io.vectorised.scalars import finished, pattern, raw_type
+from incmrql.io.vectorised.scalars import pattern, raw_type, to_type
 from incmrql.types.model import ANY, STRING, Record, Tuple, Type, column_types, element_type
 
 _DELIMITERS: Final = frozenset(",;|\t~^#&!")
@@ -102,7 +102,7 @@ class LineParser(Parser):
             column = table.column(name).combine_chunks()
             if type_ not in (STRING, ANY) and column.type == pa.string():
                 column = _null_where_empty(column)
-            columns[index] = finished(column, type_)
+            columns[index] = to_type(column, type_)
         return _rows(columns, self.element), beyond
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002

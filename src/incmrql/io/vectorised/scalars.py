@@ -53,13 +53,13 @@ def pattern(type_: Type) -> str | None:
 
 
 def raw_type(type_: Type) -> Arrow:
-    """What Arrow parses a text as; `finished` makes the type of it."""
+    """What Arrow parses a text as; `to_type` makes the type of it."""
     if type_ in (DATE, TIMESTAMP):
         return pa.string()
     return pa.float64() if type_ == FLOAT else arrow_type(type_)
 
 
-def finished(column: Arrow, type_: Type) -> Arrow:
+def to_type(column: Arrow, type_: Type) -> Arrow:
     """The column of a type from what was parsed."""
     if type_ == TIMESTAMP:
         column = pc.utf8_rtrim(column, characters="Z").cast(pa.timestamp("us"))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import normalize_floats
-from incmrql.io.files import broken, unreadable
+from incmrql.io.files import damaged_error, unreadable
 from incmrql.types.model import (
     BOOL,
     BYTE,
@@ -112,9 +112,9 @@ def parquet_tuples(path: Path, reader: SparkReader, element: Type) -> Iterator[A
                 array.validate(full=True)
                 yield array
     except pa.ArrowException as cause:
-        raise broken(path, str(cause)) from cause
+        raise damaged_error(path, str(cause)) from cause
     except OSError as cause:
-        error = broken(path, str(cause)) if cause.errno is None else unreadable(path, cause)
+        error = damaged_error(path, str(cause)) if cause.errno is None else unreadable(path, cause)
         raise error from cause
 
 

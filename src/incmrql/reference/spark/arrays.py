@@ -154,6 +154,6 @@ def most_frequent(values: list[Value], *, last: bool = False) -> Value:
     return often[-1 if last else 0]
 
 
-def reduced(function: Callable[[Value, Value], Value], values: list[Value]) -> Value:
+def reduce_values(function: Callable[[Value, Value], Value], values: list[Value]) -> Value:
     """All values by a function of two; null of none."""
     return reduce(function, values) if values else None

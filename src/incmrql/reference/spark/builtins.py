@@ -39,7 +39,7 @@ def _least(a: Value, b: Value) -> Value:
 _ROUNDED: Final = {"long": LONG, "decimal": None, "float": FLOAT, "double": DOUBLE}
 
 
-def _inserted(array: Value, place: Value, value: Value) -> Value:
+def _array_insert(array: Value, place: Value, value: Value) -> Value:
     return None if array is None or place is None else arrays.insert(array, place, value)
 
 
@@ -146,9 +146,9 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.date_format(timestamp, string)": times.format_moment,
     "spark.times(long, decimal)": spans.times,
     "spark.times(long, double)": spans.times,
-    "spark.divided(long, long)": spans.divided,
-    "spark.divided(long, decimal)": spans.divided,
-    "spark.divided(long, double)": spans.divided,
+    "spark.divided(long, long)": spans.divide,
+    "spark.divided(long, decimal)": spans.divide,
+    "spark.divided(long, double)": spans.divide,
     "spark.span_text(long, string)": spans.span_text,
     "spark.size({T})": len,
     "spark.array_contains({T}, T)": arrays.contains,
@@ -197,12 +197,12 @@ SPARK_NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.array_min({T})": arrays.least,
     "spark.array_max({T})": arrays.greatest,
     "spark.fail(string)": lambda _message: None,
-    "spark.array_insert({T}, int, T)": _inserted,
+    "spark.array_insert({T}, int, T)": _array_insert,
     "spark.most_frequent({T})": arrays.most_frequent,
     "spark.most_frequent_last({T})": partial(arrays.most_frequent, last=True),
-    "spark.bit_and_of({long})": partial(arrays.reduced, operator.and_),
-    "spark.bit_or_of({long})": partial(arrays.reduced, operator.or_),
-    "spark.bit_xor_of({long})": partial(arrays.reduced, operator.xor),
+    "spark.bit_and_of({long})": partial(arrays.reduce_values, operator.and_),
+    "spark.bit_or_of({long})": partial(arrays.reduce_values, operator.or_),
+    "spark.bit_xor_of({long})": partial(arrays.reduce_values, operator.xor),
     "spark.product_of({double})": numbers.product,
     _of_sums("covar_pop", 3): statistics.covariance_of_population,
     _of_sums("covar_samp", 3): statistics.covariance_of_sample,

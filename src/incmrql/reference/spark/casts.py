@@ -96,13 +96,13 @@ def _number(value: Value, source: Type, target: Type, mode: Mode) -> Value:
 
 def _to_integer(value: Value, source: Type, target: Type, mode: Mode) -> int | None:
     if isinstance(value, float):
-        return _truncated(value, target, mode)
+        return _truncate(value, target, mode)
     if isinstance(value, Decimal):
         return _of_decimal(value, source, target, mode)
-    return _fitted(int(value), target, mode)
+    return _fit(int(value), target, mode)
 
 
-def _truncated(value: float, target: Type, mode: Mode) -> int | None:
+def _truncate(value: float, target: Type, mode: Mode) -> int | None:
     """A double without its decimals; in legacy mode the nearest int or long, then wrapped."""
     if mode == "legacy":
         values = INTEGER_RANGES["long" if target == LONG else "int"]
@@ -114,7 +114,7 @@ def _truncated(value: float, target: Type, mode: Mode) -> int | None:
         return None
     if target == LONG and value == 2.0**63:
         return INTEGER_RANGES["long"].stop - 1  # Spark compares with the largest long as a double
-    return _fitted(math.trunc(value), target, mode)
+    return _fit(math.trunc(value), target, mode)
 
 
 def _whole(value: float) -> int:
@@ -131,11 +131,11 @@ def _of_decimal(value: Decimal, source: Type, target: Type, mode: Mode) -> int |
     """
     assert isinstance(source, DecimalType)
     if mode != "legacy" and source.precision > _COMPACT_DIGITS and target in (BYTE, SHORT, INT):
-        return _fitted(math.trunc(float(value)), target, mode)
-    return _fitted(math.trunc(value), target, mode)
+        return _fit(math.trunc(float(value)), target, mode)
+    return _fit(math.trunc(value), target, mode)
 
 
-def _fitted(number: int, type_: Type, mode: Mode) -> int | None:
+def _fit(number: int, type_: Type, mode: Mode) -> int | None:
     """An integer in the width of a type: in legacy mode wrapped, else null if it is too large."""
     assert isinstance(type_, Basic)
     if mode == "legacy":
@@ -148,7 +148,7 @@ def _from_moment(moment: datetime, target: Type) -> Value:
         return moment.astimezone(UTC).date()
     micros = micros_of(moment)
     if is_integer(target):
-        return _fitted(micros // _SECOND, target, "try")
+        return _fit(micros // _SECOND, target, "try")
     if target == BOOL:
         return micros != 0
     if isinstance(target, DecimalType):

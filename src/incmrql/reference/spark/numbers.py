@@ -48,15 +48,15 @@ def type_of_value(value: Value) -> Callable[[Decimal], Value]:
 
 def ceil_to_long(x: float) -> int:
     """The least long that is not less; the largest or smallest one for numbers beyond them."""
-    return _limited(x, math.ceil)
+    return _limit(x, math.ceil)
 
 
 def floor_to_long(x: float) -> int:
     """The greatest long that is not greater; the largest or smallest one beyond them."""
-    return _limited(x, math.floor)
+    return _limit(x, math.floor)
 
 
-def _limited(x: float, function: Callable[[float], int]) -> int:
+def _limit(x: float, function: Callable[[float], int]) -> int:
     longs = INTEGER_RANGES["long"]
     if math.isnan(x):
         return 0

@@ -104,17 +104,17 @@ def _finite(text: str) -> Fraction | float | None:
     match = _DOUBLE.fullmatch(text)
     if match is not None:
         mantissa, power = Fraction(match.group(1)), int(match.group(2) or 0)
-        return _scaled(mantissa, 10, power, len(text))
+        return _scale(mantissa, 10, power, len(text))
     match = _HEX_DOUBLE.fullmatch(text)
     if match is None or not (match.group(2) or match.group(3)):
         return None
     sign, whole, rest, binary_power = match.groups()
     digits = int(whole + (rest or ""), 16)
     power = int(binary_power) - 4 * len(rest or "")
-    return _scaled(Fraction(-digits if sign == "-" else digits), 2, power, 4 * len(text))
+    return _scale(Fraction(-digits if sign == "-" else digits), 2, power, 4 * len(text))
 
 
-def _scaled(mantissa: Fraction, base: int, power: int, digits: int) -> Fraction | float:
+def _scale(mantissa: Fraction, base: int, power: int, digits: int) -> Fraction | float:
     """`mantissa * base**power`, without computing powers that decide the result by themselves."""
     if not mantissa:
         return 0.0

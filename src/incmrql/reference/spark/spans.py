@@ -20,29 +20,29 @@ _YEAR: Final = 12
 def times(number: int, factor: float | Decimal) -> int | None:
     """A number of months or microseconds times a number."""
     if isinstance(factor, Decimal):
-        return _rounded(Fraction(_PRODUCT.multiply(Decimal(number), factor)))
+        return _round_half_up(Fraction(_PRODUCT.multiply(Decimal(number), factor)))
     return _of_double(float(number) * factor)
 
 
-def divided(number: int, divisor: float | Decimal) -> int | None:
+def divide(number: int, divisor: float | Decimal) -> int | None:
     """A number of months or microseconds divided by a number."""
     if divisor == 0:
         return None
     if isinstance(divisor, int):
-        return _rounded(Fraction(number, divisor))
+        return _round_half_up(Fraction(number, divisor))
     if isinstance(divisor, Decimal):
         try:
-            return _rounded(Fraction(_PRODUCT.divide(Decimal(number), divisor)))
+            return _round_half_up(Fraction(_PRODUCT.divide(Decimal(number), divisor)))
         except (DivisionByZero, InvalidOperation):
             return None
     return _of_double(float(number) / divisor)
 
 
 def _of_double(number: float) -> int | None:
-    return _rounded(Fraction(number)) if math.isfinite(number) else None
+    return _round_half_up(Fraction(number)) if math.isfinite(number) else None
 
 
-def _rounded(number: Fraction) -> int | None:
+def _round_half_up(number: Fraction) -> int | None:
     """The nearest long; halves are rounded away from zero."""
     size = math.floor(abs(number) + Fraction(1, 2))
     return fit_or_null(LONG, -size if number < 0 else size)

@@ -139,7 +139,7 @@ def _of_sums(n: int, least: int, sums: tuple[Value, ...], result: object) -> flo
     """A function of sums over `n` values: null of fewer than `least`, NaN if one is not finite."""
     if n < least:
         return None
-    exact = [fraction_of_sum(each) for each in sums]
+    exact = [fraction_of_sum(total) for total in sums]
     if None in exact:
         return math.nan
     value: _Result = result(*exact)  # type: ignore[operator]

@@ -231,8 +231,8 @@ def levenshtein_within(left: str, right: str, most: int) -> int:
 
 def place_in_list(text: str, parts: str) -> int:
     """The place of a text between the commas of another; 0 if it is not there."""
-    found = parts.split(",")
-    return found.index(text) + 1 if text in found else 0
+    items = parts.split(",")
+    return items.index(text) + 1 if text in items else 0
 
 
 def byte_length(text: str) -> int:

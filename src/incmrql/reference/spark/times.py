@@ -160,10 +160,10 @@ def format_moment(moment: datetime, pattern: str) -> str | None:
     doubled = any(one[0] == other[0] for one, other in pairwise(parts))
     if doubled or "".join(parts) != pattern:
         return None
-    return "".join(_formatted(moment.astimezone(UTC), part) for part in parts)
+    return "".join(_format_part(moment.astimezone(UTC), part) for part in parts)
 
 
-def _formatted(moment: datetime, part: str) -> str:
+def _format_part(moment: datetime, part: str) -> str:
     numbers = {
         "y": moment.year, "M": moment.month, "d": moment.day, "H": moment.hour,
         "m": moment.minute, "s": moment.second,

@@ -158,7 +158,7 @@ class Checkpoint:
         """Whether any version has written a checkpoint here."""
         return bool(self.sequences()) or (self.folder / "program.json").exists()
 
-    def described(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """The description of the program whose state this is; refused without manifests."""
         self._learn(self.last(), self._chain())
         return self.program
@@ -202,7 +202,7 @@ class Checkpoint:
         if sequences and sequences[0] != 0:
             raise CheckpointError(f"manifests before {sequences[0]} are missing in {self.folder}")
 
-    def recovered(self) -> State:
+    def committed_state(self) -> State:
         """The committed state, read from the chain of newest manifests."""
         chain = list(self._chain())
         if not chain:
@@ -272,7 +272,7 @@ class Checkpoint:
             raise self._unreadable()
         folders = (self.runs, self.work, self.input, self.intents, self.manifests, self.published)
         create_folders(self.folder, tuple(folder.name for folder in folders), mode)
-        return self.described() if self.sequences() else None
+        return self.description() if self.sequences() else None
 
     def take_over(
         self, program: Mapping[str, Any], sinks: Sequence[Mapping[str, Any]], buckets: int
@@ -284,7 +284,7 @@ class Checkpoint:
         before = next(self._chain(), None)
         if before is None:
             self.buckets, self.id = buckets, uuid.uuid4().hex
-        state = self.recovered()
+        state = self.committed_state()
         self.epoch = 1 + (0 if before is None else int(before["epoch"]))
         self.program, self.sinks = dict(program), [dict(sink) for sink in sinks]
         outputs = () if self.is_published(state.number) else state.outputs
@@ -312,9 +312,9 @@ class Checkpoint:
             return
         newest = load(self._manifest(sequences[-1]))
         if newest["epoch"] != self.epoch:
-            raise self._superseded(newest["epoch"])
+            raise self._superseded_error(newest["epoch"])
 
-    def _superseded(self, epoch: int) -> CheckpointError:
+    def _superseded_error(self, epoch: int) -> CheckpointError:
         message = f"another driver has taken over checkpoint {self.folder}"
         hint = "This driver has changed nothing since. Stop the other one before you start again."
         return CheckpointError(f"error: {message} (epoch {epoch}, this one had {self.epoch})\n"
@@ -398,7 +398,7 @@ class Checkpoint:
                 raise
             existing = load(path)
             if (existing["epoch"], existing["attempt"]) != (self.epoch, content["attempt"]):
-                raise self._superseded(existing["epoch"]) from None
+                raise self._superseded_error(existing["epoch"]) from None
             self._is_synced = False
         self._sequence = content["sequence"]
         with suppress(OSError):  # the batch has happened; publishing looks again

@@ -73,7 +73,7 @@ def sign(driver: Driver) -> None:
 
 def ownership(checkpoint: Checkpoint, allowed: Paths) -> Ownership:
     """The paths that a checkpoint may be used with, including those that the user allows."""
-    folder, script = checkpoint.folder, checkpoint.described().get("script") or {}
+    folder, script = checkpoint.folder, checkpoint.description().get("script") or {}
     try:
         key = _key()
         known = _signatures(folder)

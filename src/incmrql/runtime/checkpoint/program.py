@@ -180,7 +180,7 @@ def read_program(
     Python `modules` named here are imported, because whoever wrote the checkpoint chose its code.
     Includes and types of files are read where `paths` allows it.
     """
-    described = dict(Checkpoint(folder).described())
+    described = dict(Checkpoint(folder).description())
     return recompile(folder, described, Imports(frozenset(modules), paths=paths)), described
 
 
@@ -295,9 +295,9 @@ class SavedState:
 def saved_state(folder: Path, program: Program) -> SavedState:
     """The committed state of a checkpoint, read with the schemas of its program."""
     checkpoint = Checkpoint(folder, compile_program(program).schemas)
-    checkpoint.described()
+    checkpoint.description()
     reader = Reader(checkpoint.runs.absolute(), OpenSegments())
-    return SavedState(checkpoint.recovered().tables, reader)
+    return SavedState(checkpoint.committed_state().tables, reader)
 
 
 def _records(content: SortedRows) -> Iterator[Value]:

@@ -70,7 +70,7 @@ class Retraction:
         if any(digest != now[name]["form"] for name, digest in before.items() if name in now):
             raise _cannot_retract("this version of incmrql stores its state in different columns")
         old = Checkpoint(checkpoint.folder, compiled.physical.schemas)
-        return Retraction.of_state(compiled, old.recovered().tables, answers)
+        return Retraction.of_state(compiled, old.committed_state().tables, answers)
 
     @staticmethod
     def of_state(

@@ -154,7 +154,7 @@ class FolderFeed:
         before, self._seen = self._seen, {}
         retractions: list[InputFile] = []
         new: list[InputFile] = []
-        for path in self._altered(listing):
+        for path in self._altered_files(listing):
             file = listing.get(path)
             if file is None:
                 retractions += self._retraction(path)
@@ -178,7 +178,7 @@ class FolderFeed:
 
     def check_ingested(self) -> None:
         """Refuse a file that changed or vanished, unless such files are replaced."""
-        for _ in self._altered(self._listing()):
+        for _ in self._altered_files(self._listing()):
             pass
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
@@ -230,7 +230,7 @@ class FolderFeed:
 
     # --- ingested files ----------------------------------------------------------------------
 
-    def _altered(self, listing: dict[str, InputFile]) -> list[str]:
+    def _altered_files(self, listing: dict[str, InputFile]) -> list[str]:
         """The ingested files that changed or vanished; new times of equal content are recorded."""
         self._refuse_emptied(listing)
         altered_paths = []
@@ -284,7 +284,7 @@ class FolderFeed:
         streaming = self._stream.streaming
         if after is None:
             return gone(before, streaming=streaming)
-        return altered(before, streaming=streaming)
+        return altered_error(before, streaming=streaming)
 
     def _retraction(self, path: str) -> Iterable[InputFile]:
         """The input that retracts an ingested file: its kept copy."""
@@ -307,7 +307,7 @@ def _is_gone(path: str) -> bool:
     return False
 
 
-def altered(file: InputFile, *, streaming: bool = True) -> DataError:
+def altered_error(file: InputFile, *, streaming: bool = True) -> DataError:
     """The error for an ingested file whose content changed."""
     message = f'"{Path(file.path).name}" changed after it was ingested'
     retract = f"or --retract {file.path} (its rows leave, and the changed file is new input)"

@@ -111,5 +111,5 @@ def _in_ledger(
     context = BatchContext(tables, Reader(runs, OPEN_SEGMENTS), compiled.env(), is_first=False)
     keyed = step.key.apply(of_values(rows, step.layout), context.env)
     hashes, keys, _ = keys_of_rows(sorted_rows_of(schema, keyed))
-    _, found = grouped_rows(context.table(name, schema), context.reader, hashes, keys)
-    return to_values(Rows(found.rest.columns, found.weights), step.layout)
+    _, kept = grouped_rows(context.table(name, schema), context.reader, hashes, keys)
+    return to_values(Rows(kept.rest.columns, kept.weights), step.layout)

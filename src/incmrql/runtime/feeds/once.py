@@ -15,7 +15,7 @@ from incmrql.io.files import expand
 from incmrql.io.spools import SpoolWriter, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
-from incmrql.runtime.feeds.folders import altered, gone
+from incmrql.runtime.feeds.folders import altered_error, gone
 from incmrql.runtime.feeds.spooled import Arrivals, IngestedByPath, SpoolFolder
 from incmrql.types.model import Type
 
@@ -57,7 +57,7 @@ class OnceFeed:
             if after == before:
                 continue
             if after.size != before.size or checksum(after) != digest:
-                raise altered(before, streaming=False)
+                raise altered_error(before, streaming=False)
             self.ingested[path] = (after, digest)
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:

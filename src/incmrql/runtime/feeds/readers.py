@@ -65,7 +65,7 @@ class ReaderFeed(FolderFeed):
             return Arrivals()
         return super().poll(now)
 
-    def spooled(self, files: Sequence[InputFile], spool: Spool, number: int) -> list[InputFile]:
+    def spool_files(self, files: Sequence[InputFile], spool: Spool, number: int) -> list[InputFile]:
         """The files of a batch, with spools instead of the files that Spark has to read."""
         new = [file for file in files if file.kind == "file" and not file.retracts]
         element = self._stream.element

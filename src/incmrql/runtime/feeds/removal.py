@@ -51,11 +51,13 @@ def removals(
         raise DataError("R323", message, hint="Use --forget.")
     files: list[InputFile] = []
     for path in dict.fromkeys(options.forget):
-        for file, _ in _ingested(path, state) or _nothing_left(path, checkpoint, "--forget"):
+        for file, _ in _ingested_files(path, state) or _nothing_left(path, checkpoint, "--forget"):
             if not file.forgotten:
                 files.append(replace(file, forgotten=True))
     for path in dict.fromkeys(options.retract):
-        for file, digest in _ingested(path, state) or _nothing_left(path, checkpoint, "--retract"):
+        for file, digest in _ingested_files(path, state) or _nothing_left(
+            path, checkpoint, "--retract"
+        ):
             if file.place in invariant:
                 message = f'"{Path(path).name}" cannot be retracted: its source is read only once'
                 hint = f"Use --forget {path}, or start with a new checkpoint to read it again."
@@ -85,7 +87,7 @@ def without_retracted(batches: Iterable[Ingested]) -> list[list[tuple[InputFile,
     return kept
 
 
-def _ingested(path: str, state: State) -> list[tuple[InputFile, str]]:
+def _ingested_files(path: str, state: State) -> list[tuple[InputFile, str]]:
     """The ingested files with a path, in all sources that have read it."""
     wanted = os.path.abspath(path.removeprefix("file://"))
     return [

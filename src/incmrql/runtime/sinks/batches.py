@@ -68,7 +68,7 @@ class BatchOutputs:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def written(
+    def files_and_changes(
         self, attempt: str, sinks: Sequence[Sink], targets: Sequence[Target], result: JobResult
     ) -> tuple[tuple[Output, ...], dict[str, Any]]:
         """For the manifest: the outputs to publish, and where the changes of the answers are."""

@@ -146,7 +146,7 @@ def _missing(output: Output, number: int, parts: Path) -> CheckpointError:
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
-def unpublished(number: int, why: str) -> CheckpointError:
+def unpublished_error(number: int, why: str) -> CheckpointError:
     """The error for a committed batch whose output could not be published."""
     message = f"batch {number} is committed, but its output could not be published: {why}"
     hint = "It will be published before the next batch, or when the run is started again."

@@ -176,7 +176,7 @@ class GenericWalker:
     def _pairs(self, pairs: dict[str, Any]) -> PlanValue:
         return tuple((key, self._value(pairs[key])) for key in sorted(pairs))
 
-    def _typed(self, value: Any, type_: Any) -> PlanValue:
+    def _typed_value(self, value: Any, type_: Any) -> PlanValue:
         """A value inside of Spark's rows, which do not know their types."""
         if value is None:
             return None
@@ -185,7 +185,7 @@ class GenericWalker:
             is_float = str(type_.typeName()) == "float"
             return float(struct.unpack("f", struct.pack("f", value))[0]) if is_float else value
         if self._user_type.isInstance(type_):
-            return self._typed(value, type_.sqlType())
+            return self._typed_value(value, type_.sqlType())
         if not hasattr(value, "getClass"):
             return self._value(value)
         match self._kind(str(value.getClass().getName()), value):
@@ -206,7 +206,7 @@ class GenericWalker:
         return tuple(self._part(array, i, type_) for i in range(array.numElements()))
 
     def _part(self, row: Any, index: int, type_: Any) -> PlanValue:
-        return None if row.isNullAt(index) else self._typed(row.get(index, type_), type_)
+        return None if row.isNullAt(index) else self._typed_value(row.get(index, type_), type_)
 
     # --- objects ---
 
@@ -272,10 +272,10 @@ class GenericWalker:
             if f"#{field}" in spec:
                 fields[field] = _number(self._table_numbers, _text(value))
             elif name == "Literal" and field == "value":
-                fields[field] = self._typed(value, product.dataType())
+                fields[field] = self._typed_value(value, product.dataType())
             elif name == "LocalRelation" and field == "data":
                 rows: Iterable[Any] = _items(value.iterator())
-                fields[field] = tuple(self._typed(row, product.schema()) for row in rows)
+                fields[field] = tuple(self._typed_value(row, product.schema()) for row in rows)
             elif kind == "expression" and self._is_plan(value):
                 fields[field] = self._value(self._normalize(value))
             else:

@@ -48,7 +48,9 @@ def walk_compiled(spark: SparkSession, plan: Any, text: str = "") -> PlanReading
     walker.prepare(_rules(spark), FIELDS, text)
     with internals.active_session(spark):
         node = plan_from_json(str(walker.json(plan)))
-    return PlanReading(_checked(node), tuple(walker.leaves()), str(walker.texts()), walker.root())
+    return PlanReading(
+        _check_node(node), tuple(walker.leaves()), str(walker.texts()), walker.root()
+    )
 
 
 def walk_generic(spark: SparkSession, plan: Any, text: str = "") -> PlanReading:
@@ -58,7 +60,7 @@ def walk_generic(spark: SparkSession, plan: Any, text: str = "") -> PlanReading:
     )
     with internals.active_session(spark):
         node = walker.read(plan)
-    return PlanReading(_checked(node), tuple(walker.leaves), walker.texts, walker.root)
+    return PlanReading(_check_node(node), tuple(walker.leaves), walker.texts, walker.root)
 
 
 def command_in(spark: SparkSession, plan: Any) -> str | None:
@@ -82,7 +84,7 @@ def _rules(spark: SparkSession) -> list[Any]:
     return [internals.scala_object(spark, name) for name in RULES]
 
 
-def _checked(node: object) -> PlanNode:
+def _check_node(node: object) -> PlanNode:
     if not isinstance(node, PlanNode):
         raise InternalError(f"a plan was read as {type(node).__name__}")
     return node

@@ -36,7 +36,7 @@ from incmrql.io.spark_files import base_directory, escape, local_path
 from incmrql.io.spools import SpoolWriter, spool_schema, spooling, write_spool
 from incmrql.plan.program import Stream
 from incmrql.spark.clusters import EncodedDataError, error_of, is_out_of_memory, watch_executors
-from incmrql.spark.forms import kept
+from incmrql.spark.forms import kept_columns
 from incmrql.spark.opaque import failure_of, with_computed
 from incmrql.spark.sources.columns import quote_name
 from incmrql.spark.values import spark_type
@@ -103,7 +103,7 @@ def spool_files(
             for (base, deletes), paths in _by_base(stream, reader, by_path).items()
         ]
         whole = [_with_computed(frame, stream, deletes=deletes) for frame, deletes in plain]
-        frames = [frame.select(*kept(frame)) for frame in whole]
+        frames = [frame.select(*kept_columns(frame)) for frame in whole]
         rows = reduce(DataFrame.union, frames).mapInArrow(task, _REPORT)
         with watch_executors(session):
             report = rows.collect()
@@ -147,13 +147,13 @@ def _failure(
         return None
     try:
         for frame, deletes in plain:
-            found = (
+            failure = (
                 None
                 if deletes
                 else failure_of(problem, frame, len(reader.columns), reader.computed, stream.name)
             )
-            if found is not None:
-                return found
+            if failure is not None:
+                return failure
     except (PySparkException, Py4JJavaError):
         pass  # the files cannot be read either
     return None

@@ -120,7 +120,7 @@ def format_fields(show: Callable[[Part], str], fields: Sequence[tuple[str, Part]
 
 def format_label(name: str) -> str:
     """The name of a field, in quotes where it is not an identifier."""
-    return name if _NAME.fullmatch(name) else quoted(name)
+    return name if _NAME.fullmatch(name) else quote(name)
 
 
 def _comma_list(show: Callable[[Part], str], parts: Sequence[Part]) -> str:
@@ -139,7 +139,7 @@ def format_literal(literal: Literal) -> str:
         case "bool":
             return "true" if value else "false"
         case "string":
-            return quoted(str(value))
+            return quote(str(value))
         case "long" if -_INT_MAX - 1 <= int(value or 0) <= _INT_MAX:
             return f"{value}L"
         case "double" if not isfinite(float(value or 0)):
@@ -150,7 +150,7 @@ def format_literal(literal: Literal) -> str:
             assert_never(literal.kind)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """`text` as a string constant on one line."""
     return '"' + "".join(map(_escape, text)) + '"'
 

@@ -30,7 +30,7 @@ from incmrql.syntax.ast import (
 from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.printer import parts as format_parts
 from incmrql.syntax.printer.expressions import format_arguments, format_expr
-from incmrql.syntax.printer.parts import format_parameters, quoted
+from incmrql.syntax.printer.parts import format_parameters, quote
 
 _DEFINITION = re.compile(r"(?!(true|false|null) )[A-Za-z_]\w* =")
 
@@ -68,7 +68,7 @@ def _item(item: Item) -> str:
         case StoreValue(name, expr):
             return f"store {name} := {format_expr(expr)}"
         case Output(kind, path, incremental, expr):
-            return f"{kind} {quoted(path)} from {'incr ' * incremental}{format_expr(expr)}"
+            return f"{kind} {quote(path)} from {'incr ' * incremental}{format_expr(expr)}"
         case Incremental(expr):
             return f"incr {format_expr(expr)}"
         case Inspect(kind, expr):
@@ -95,11 +95,11 @@ def _declaration(
             parts = (merge, zero, *(part for part in (unit, inverse) if part is not None))
             return f"aggregation {name}{format_arguments(parts)}: {format_type(type_)}"
         case Import(names, module):
-            return f"import {', '.join(names)} from {quoted(module)}"
+            return f"import {', '.join(names)} from {quote(module)}"
         case DeclareParser(name, path):
-            return f"parser {name} = {quoted(path)}"
+            return f"parser {name} = {quote(path)}"
         case Include(path):
-            return f"include {quoted(path)}"
+            return f"include {quote(path)}"
         case _:
             assert_never(item)
 

@@ -81,14 +81,16 @@ def filter_groups_early(term: Term, names: Names) -> Term | None:
             if filter_ is None:
                 return None
 
-            def kept(below: Term) -> Term:
+            def below_filter(below: Term) -> Term:
                 return _filter_pairs(
                     below, filter_, lambda e, p: with_key(group, e, at(p, (0,))), names
                 )
 
             if isinstance(source, GroupBy):
-                return CMap(group, filter_.body, GroupBy(kept(source.source)))
-            return CMap(group, filter_.body, CoGroup(kept(source.left), kept(source.right)))
+                return CMap(group, filter_.body, GroupBy(below_filter(source.source)))
+            return CMap(
+                group, filter_.body, CoGroup(below_filter(source.left), below_filter(source.right))
+            )
         case _:
             return None
 

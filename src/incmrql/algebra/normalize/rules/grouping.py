@@ -82,7 +82,7 @@ def share_groups(query: Query, names: Names) -> Query | None:
         if len(family) > 1:
             shared = _over_one_grouping(list(family.values()), names)
             if shared is not None:
-                return _replaced(query, register, dict(zip(family, shared, strict=True)))
+                return _with_replacements(query, register, dict(zip(family, shared, strict=True)))
     return None
 
 
@@ -193,16 +193,16 @@ class _Split:
         if part != build.var(member):
             new_members = typed.MapOver(member, here, part, False, type=bag(part.type))
 
-        def moved(node: typed.Expr) -> typed.Expr:
+        def move(node: typed.Expr) -> typed.Expr:
             parts = [(key, at(self.group, (0,))), (members, new_members)]
             return build.replace_parts(node, parts)
 
         def visit(node: typed.Expr) -> typed.Expr:
             uses_members = any(inner == members for inner in nodes(node))
             if not uses_members:
-                return moved(node)
+                return move(node)
             if node == members or (isinstance(node, _REDUCING) and free_variables(node) <= {old}):
-                return self._piece(moved(node))
+                return self._piece(move(node))
             return map_children(visit, node)
 
         body = visit(use.term.body)
@@ -228,7 +228,7 @@ class _Split:
         return substitute(own, {v: at(row, (1 + place,)) for v, place in self.places.items()})
 
 
-def _replaced(query: Query, register: Register, replacements: dict[int, Term]) -> Query:
+def _with_replacements(query: Query, register: Register, replacements: dict[int, Term]) -> Query:
     def visit(term: Term) -> Term:
         new = replacements.get(register.number(term))
         return map_terms(visit, term) if new is None else new

@@ -164,7 +164,7 @@ def _narrow(
     cut = CMap(inner.variable, rows.select(rows.tuple_of(key, small), qualifiers), inner.source)
     source = above(cut)
     fresh = names.variable(group.name, element(source))
-    return CMap(fresh, _rebuilt(body, (group, fresh), path, uses), source)
+    return CMap(fresh, _over_new_group(body, (group, fresh), path, uses), source)
 
 
 def _variable_of(chain: typed.Expr) -> typed.Variable:
@@ -348,7 +348,7 @@ def _start(node: typed.Expr, loops: set[typed.Variable]) -> typed.Variable | Non
     return start if start in loops else None
 
 
-def _rebuilt(
+def _over_new_group(
     body: typed.Expr, groups: tuple[typed.Variable, typed.Variable], path: Path, uses: _Uses
 ) -> typed.Expr:
     """The body over the new group: chains of the old members became parts of the new ones."""
@@ -373,12 +373,12 @@ def _rebuilt(
         if start and (place := uses.chains.get(_rename(node, start))) is not None:
             one = typed.Var(replace(start, type=small), type=small, span=node.span)
             return rows.item(one, place) if uses.as_tuple else one
-        return _rebound(map_children(visit, node), loops, small)
+        return _over_new_members(map_children(visit, node), loops, small)
 
     return visit(body)
 
 
-def _rebound(node: typed.Expr, loops: set[typed.Variable], small: Type) -> typed.Expr:
+def _over_new_members(node: typed.Expr, loops: set[typed.Variable], small: Type) -> typed.Expr:
     """A loop over the new members, with its variable in their type."""
     match node:
         case typed.MapOver(variable=variable) if variable in loops:

@@ -184,7 +184,7 @@ class Flow:
         whole = Matrix.of(self.change, self.count)
         self.new = whole
         self.turned = whole.only(known)
-        self.matrix = Matrix.stored(tables, self.change, self.count, context)
+        self.matrix = Matrix.of_stored_rows(tables, self.change, self.count, context)
         self.steps = context.env.world.max_steps if tables.limit is None else tables.limit
         self.flowed = FlowRecord(np.zeros(0))
         self.added = 0.0

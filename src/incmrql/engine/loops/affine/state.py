@@ -388,7 +388,7 @@ class Matrix:
         return Matrix(count, *entries_of(content))
 
     @staticmethod
-    def stored(
+    def of_stored_rows(
         tables: AffineTables, change: SortedRows, count: int, context: BatchContext
     ) -> Matrix:
         """The matrix of the state, after a delta; no column is read yet."""
