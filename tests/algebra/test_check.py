@@ -9,7 +9,7 @@ from hypothesis import given
 
 from incmrql.algebra import rows
 from incmrql.algebra.normalize import strategy
-from incmrql.algebra.normalize.rewrite import Engine
+from incmrql.algebra.normalize.rewrite import Rewriter
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
@@ -100,6 +100,6 @@ def _alone(term: Term) -> Query:
 
 def test_every_phase_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     spoiled = Query((), rows.var(OTHER))
-    monkeypatch.setattr(Engine, "run", lambda _engine, _query, _rules: spoiled)
+    monkeypatch.setattr(Rewriter, "run", lambda _engine, _query, _rules: spoiled)
     with deep_recursion(), pytest.raises(InternalError):
         strategy.normal_form(translated("R"))

@@ -13,7 +13,7 @@ from incmrql import api
 from incmrql.api.checkpoints import SavedRun
 from incmrql.api.options import stream_options
 from incmrql.api.runs import Failures, Run
-from incmrql.api.session import Script
+from incmrql.api.session import PreparedScript
 from incmrql.errors import DataError
 from incmrql.runtime.report import Batch, Verified
 from incmrql.spark.stream_job import StreamJob
@@ -50,7 +50,7 @@ class Heard:
 
 
 @pytest.fixture
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparedScript:
     """The script in a folder of its own; its batches run in this process."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
@@ -71,7 +71,7 @@ def options(**given: Any) -> Any:
     return stream_options({"settle": 0.0, "available_now": True, "max_files_per_batch": 1, **given})
 
 
-def test_a_run_has_an_answer_for_each_streaming_item(script: Script) -> None:
+def test_a_run_has_an_answer_for_each_streaming_item(script: PreparedScript) -> None:
     heard, once = Heard(), []
     assert list(script.plan_notes(options())) == []
     run = script.run(options(), lambda item, value: once.append((item.kind, value)), heard)
@@ -89,7 +89,7 @@ def test_a_run_has_an_answer_for_each_streaming_item(script: Script) -> None:
     assert "1.csv" in notice
 
 
-def test_answers_with_a_folder_are_not_printed(script: Script, tmp_path: Path) -> None:
+def test_answers_with_a_folder_are_not_printed(script: PreparedScript, tmp_path: Path) -> None:
     run = script.run(options(output="out"), lambda *_: None, Heard())
     assert run is not None
     with run:
@@ -98,7 +98,7 @@ def test_answers_with_a_folder_are_not_printed(script: Script, tmp_path: Path) -
     assert {each.name for each in (tmp_path / "out").iterdir()} == {"1", "2"}
 
 
-def test_changes_of_each_item(script: Script) -> None:
+def test_changes_of_each_item(script: PreparedScript) -> None:
     chosen = replace(options(), keep_changes=True)
     run = script.run(chosen, lambda *_: None, Heard())
     assert run is not None
@@ -108,7 +108,7 @@ def test_changes_of_each_item(script: Script) -> None:
         assert run.changes(0) == [((1, 10), -1), ((1, 15), 1)]
 
 
-def test_a_checkpoint_is_opened_without_the_script(script: Script, tmp_path: Path) -> None:
+def test_a_checkpoint_is_opened_without_the_script(script: PreparedScript, tmp_path: Path) -> None:
     run = script.run(options(checkpoint="ck"), lambda *_: None, Heard())
     assert run is not None
     with run:

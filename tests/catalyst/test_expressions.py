@@ -14,7 +14,7 @@ from incmrql.catalyst.classes import ONLY_BELOW
 from incmrql.catalyst.expressions import SCALARS, convert_expression
 from incmrql.catalyst.expressions.dispatch import RULES
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Conversion, Scope
+from incmrql.catalyst.scope import ColumnScope, Conversion
 from incmrql.catalyst.types import model_type
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
@@ -29,17 +29,17 @@ def no_plan(node: PlanNode, _scope: object = None) -> Any:
     raise AssertionError(f"{node.name} is no scalar expression")
 
 
-def subquery(node: PlanNode, _scope: Scope) -> typed.Expr:
+def subquery(node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     return typed.Const(None, type=model_type(node["$type"]))
 
 
-def scope_of(columns: dict[int, Type]) -> Scope:
+def scope_of(columns: dict[int, Type]) -> ColumnScope:
     """A scope in which every column is a variable of its own."""
     conversion = Conversion(no_plan, no_plan, convert_expression, subquery)
     values = {
         key: var(conversion.names.variable(f"c{key}_", type_)) for key, type_ in columns.items()
     }
-    return Scope(conversion, values)
+    return ColumnScope(conversion, values)
 
 
 def inside(value: PlanValue) -> Iterator[PlanNode]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from incmrql.compiler.sql import Statement, split_statements
+from incmrql.compiler.sql import SqlStatement, split_statements
 from incmrql.errors import QueryError, SourceText
 
 SCRIPT = """\
@@ -17,7 +17,7 @@ SET spark.sql.ansi.enabled = false;
 """
 
 
-def statements(text: str) -> list[Statement]:
+def statements(text: str) -> list[SqlStatement]:
     return split_statements(SourceText(text, "q.sql"))
 
 

@@ -8,7 +8,7 @@ from incmrql.io.arrow.columns import column_values
 from incmrql.io.files import Line
 from incmrql.io.line import LineOptions, read_lines
 from incmrql.io.rows import Row
-from incmrql.io.vectorised.blocks import Block
+from incmrql.io.vectorised.blocks import LineBlock
 from incmrql.io.vectorised.line import LineParser, line_columns
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import element_type
@@ -62,7 +62,7 @@ def at_once(lines: str, row: str, delimiter: str) -> tuple[list[int] | None, int
     if columns is None:
         return None, 0
     parser = LineParser("lines.csv", type_, options, columns)
-    values, beyond, numbers, others = parser.split_block(Block(lines.encode(), 1)).parse(parser)
+    values, beyond, numbers, others = parser.split_block(LineBlock(lines.encode(), 1)).parse(parser)
     odd = [line.number for line in others]
     text = [Line(i, line.removesuffix("\r"), "\n") for i, line in enumerate(lines.split("\n"), 1)]
     given = [line for line in text[:-1] if line.number not in odd]

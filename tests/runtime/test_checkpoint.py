@@ -24,7 +24,7 @@ from incmrql.errors import CheckpointError
 from incmrql.runtime.checkpoint import manifests as checkpoints
 from incmrql.runtime.checkpoint.compatibility import needs_rebuild
 from incmrql.runtime.checkpoint.lock import Lock
-from incmrql.runtime.checkpoint.manifests import Checkpoint, Commit, Output, State
+from incmrql.runtime.checkpoint.manifests import Checkpoint, Commit, PublishedOutput, State
 from incmrql.runtime.checkpoint.program import describe
 from incmrql.runtime.sinks import folders
 from incmrql.storage.files import load, write_new, write_over
@@ -60,7 +60,7 @@ def file_of(number: int, **fields: str) -> InputFile:
 
 def committed(checkpoint: Checkpoint, state: State, *files: InputFile) -> State:
     """A batch that takes in some files and changes nothing."""
-    outputs = (Output("x", "a1", ("one",)), Output("y", "a1"))
+    outputs = (PublishedOutput("x", "a1", ("one",)), PublishedOutput("y", "a1"))
     taken = [(each, "c") for each in files]
     return checkpoint.commit(state, Commit(state.tables, outputs, taken, attempt=uuid4().hex))
 
@@ -485,8 +485,8 @@ def test_of_intents_for_one_batch_that_of_the_newest_epoch_counts(tmp_path: Path
 ME = "0f3a"
 
 
-def output_of(folder: Path, *parts: str) -> Output:
-    return Output(str(folder), "a1", parts)
+def output_of(folder: Path, *parts: str) -> PublishedOutput:
+    return PublishedOutput(str(folder), "a1", parts)
 
 
 def test_a_batch_appears_whole_and_only_with_its_own_parts(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from incmrql.algebra.scripts import run_script
 from incmrql.errors import SourceText
 from incmrql.reference import new_world
-from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
@@ -52,7 +52,7 @@ def _answers(
     if spark is None:
         run_script(script, world, emit)
     else:
-        engine = Engine(world, lambda: spark)
+        engine = ScriptRunner(world, lambda: spark)
         for item in script.items:
             engine.run_item(item, emit)
     return [*given, *world.stored.values()]

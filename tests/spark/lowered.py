@@ -11,7 +11,7 @@ from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
 from incmrql.lower.context import Context, PythonExpression
 from incmrql.lower.expressions.dispatch import lower
-from incmrql.lower.relations.builder import Relation
+from incmrql.lower.relations.builder import LoweredRelation
 from incmrql.lower.relations.statements import Statement, statement
 from incmrql.lower.shapes import Cell
 from incmrql.lower.tree import Dialect, column
@@ -50,9 +50,9 @@ def _with_loops(made: Statement, ctx: Context, shared: dict[int, Term]) -> Itera
             yield statement(term, ctx, shared, views, "packed")
 
 
-def _view(loop: Repeat, place: int) -> Relation:
+def _view(loop: Repeat, place: int) -> LoweredRelation:
     row = element(Repeat((loop.variables[place],), (), (), (), None, 0))
-    return Relation(f"loop_{loop.variables[place].number}", Cell(column("value"), row))
+    return LoweredRelation(f"loop_{loop.variables[place].number}", Cell(column("value"), row))
 
 
 def python_calls(script: str | Path, arguments: Sequence[str] = ()) -> list[PythonExpression]:

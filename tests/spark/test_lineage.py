@@ -14,7 +14,7 @@ from incmrql import Session, api
 from incmrql.algebra.scripts import run_script
 from incmrql.errors import SourceText
 from incmrql.reference import Environment, new_world
-from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -71,7 +71,7 @@ def answers(text: str, data: Mapping[str, list[Value]], spark: SparkSession) -> 
     found: list[Value] = []
     expected: list[Value] = []
     run_script(script, new_world(script, registered=data), lambda _, value: expected.append(value))
-    engine = Engine(new_world(script, registered=data, read=read), lambda: spark)
+    engine = ScriptRunner(new_world(script, registered=data, read=read), lambda: spark)
     for item in script.items:
         engine.run_item(item, lambda _, value: found.append(value))
     shown = f"{text}\n\nSpark says\n{list(map(show, found))}, not\n{list(map(show, expected))}"

@@ -16,7 +16,7 @@ from incmrql.algebra.translate.queries import translate
 from incmrql.engine.compile import program
 from incmrql.errors import DataError, SourceText
 from incmrql.reference import new_world
-from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.spark.loops import parts as loop_parts
 from incmrql.spark.loops import placement, steps
 from incmrql.spark.loops.parts import split_loop
@@ -333,7 +333,7 @@ def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     world = new_world(script, registered=NUMBERS, max_steps=7)
     for most in (1 << 20, -1):
         with ways(monkeypatch, MOST_BYTES=most), pytest.raises(DataError) as raised:
-            Engine(world, lambda: spark).run_item(script.items[0], lambda _item, _value: None)
+            ScriptRunner(world, lambda: spark).run_item(script.items[0], lambda _item, _value: None)
         assert raised.value.code == "R202"
         assert "7 steps" in str(raised.value)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from incmrql.lower import tree
-from incmrql.lower.context import NARROW, WIDE, Context, Window
+from incmrql.lower.context import NARROW, WIDE, Context, SumWindow
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.sums.rounding import narrow_mean
 from incmrql.lower.tree import Dialect
@@ -39,7 +39,7 @@ def sums() -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("window", [NARROW, WIDE])
-def test_means_are_rounded_once(spark: SparkSession, window: Window) -> None:
+def test_means_are_rounded_once(spark: SparkSession, window: SumWindow) -> None:
     ctx = Context(lower, Dialect.SPARK, window=window)
     mean = narrow_mean(tree.column("sum1"), tree.column("number1"), ctx)
     text = tree.print_tree(mean, Dialect.SPARK)

@@ -27,7 +27,7 @@ from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.picking import pick_steps
 from incmrql.lower.tree import Dialect
 from incmrql.reference import new_world
-from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.spark.sources.picks import picker, raw_picker
 from incmrql.spark.values import dataframe
 from incmrql.types import typed
@@ -116,7 +116,7 @@ def outcome(folder: Path, script: typed.Script, spark: SparkSession | None) -> t
             run_script(script, world, lambda _, value: answers.append(value))
         else:
             for item in script.items:
-                Engine(world, lambda: spark).run_item(item, lambda _, v: answers.append(v))
+                ScriptRunner(world, lambda: spark).run_item(item, lambda _, v: answers.append(v))
     except DataError as error:
         return "error", error.code, error.message, error.place
     kept = {f.name: f.read_text() for f in quarantine.iterdir()} if quarantine.exists() else {}
@@ -162,7 +162,7 @@ def test_rows_from_elsewhere_are_picked_from_too(spark: SparkSession) -> None:
     trees = [parse_json(text) for text in ('{"a": {"b": 1}}', '{"a": [{"b": 2}, 3]}', "null")]
     script = typed_script(f"select (x.a.b, x.a as string, x) from x in {JSON};")
     answers: list[Value] = []
-    engine = Engine(
+    engine = ScriptRunner(
         new_world(script),
         lambda: spark,
         override=lambda _source, _path, packed: dataframe(spark, trees, TREE, packed=packed),

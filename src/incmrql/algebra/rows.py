@@ -167,14 +167,14 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowsTerm:
     """A term of rows, and the variables that are their fields."""
 
     term: Term
     variables: tuple[typed.Variable, ...]
 
 
-NO_VARIABLES = Rows(Values(bag_of(record_of(()))), ())
+NO_VARIABLES = RowsTerm(Values(bag_of(record_of(()))), ())
 """One row without variables: what a query that depends on nothing starts from."""
 
 
@@ -188,33 +188,36 @@ def row_of(variables: Iterable[typed.Variable]) -> typed.Expr:
     return record_of((column(variable), var(variable)) for variable in variables)
 
 
-def map_rows(names: Names, rows: Rows, body: typed.Expr) -> CMap:
+def map_rows(names: Names, rows: RowsTerm, body: typed.Expr) -> CMap:
     """The elements of `body`, an expression over the variables, for each row."""
     row = names.variable("row", element(rows.term))
     return CMap(row, substitute(body, fields_of(rows, var(row))), rows.term)
 
 
-def fields_of(rows: Rows, row: typed.Expr) -> dict[typed.Variable, typed.Expr]:
+def fields_of(rows: RowsTerm, row: typed.Expr) -> dict[typed.Variable, typed.Expr]:
     """What each variable is in a row."""
     return {variable: field(row, column(variable)) for variable in rows.variables}
 
 
 def extend(
-    names: Names, rows: Rows, qualifiers: Sequence[typed.Qualifier], new: Sequence[typed.Variable]
-) -> Rows:
+    names: Names,
+    rows: RowsTerm,
+    qualifiers: Sequence[typed.Qualifier],
+    new: Sequence[typed.Variable],
+) -> RowsTerm:
     """Add the variables that qualifiers over each row bind: a row for each match."""
     variables = (*rows.variables, *new)
-    return Rows(map_rows(names, rows, select(row_of(variables), qualifiers)), variables)
+    return RowsTerm(map_rows(names, rows, select(row_of(variables), qualifiers)), variables)
 
 
-def filter_rows(names: Names, rows: Rows, condition: typed.Expr) -> Rows:
+def filter_rows(names: Names, rows: RowsTerm, condition: typed.Expr) -> RowsTerm:
     """The rows for which a condition is true."""
     body = when(condition, bag_of(row_of(rows.variables)))
-    return Rows(map_rows(names, rows, body), rows.variables)
+    return RowsTerm(map_rows(names, rows, body), rows.variables)
 
 
 def keyed_pairs(
-    names: Names, rows: Rows, keys: Sequence[typed.Expr], value: typed.Expr, *, nulls: bool
+    names: Names, rows: RowsTerm, keys: Sequence[typed.Expr], value: typed.Expr, *, nulls: bool
 ) -> Term:
     """Pairs (key, value) of each row; unless `nulls`, rows with a null key are left out."""
     pairs = bag_of(tuple_of(key_of(list(keys)), value))
@@ -225,8 +228,8 @@ def keyed_pairs(
 
 
 def join_rows(
-    names: Names, left: Rows, right: Rows, keys: Sequence[tuple[typed.Expr, typed.Expr]]
-) -> Rows:
+    names: Names, left: RowsTerm, right: RowsTerm, keys: Sequence[tuple[typed.Expr, typed.Expr]]
+) -> RowsTerm:
     """All pairs of rows whose keys are equal and not null; without keys, all pairs."""
     first = keyed_pairs(names, left, [a for a, _ in keys], row_of(left.variables), nulls=False)
     second = keyed_pairs(names, right, [b for _, b in keys], row_of(right.variables), nulls=False)
@@ -239,12 +242,12 @@ def join_rows(
     values = {**fields_of(left, var(a)), **fields_of(right, var(b))}
     head = substitute(row_of(variables), values)
     more = typed.Generator(typed.Bind(b), item(sides, 1))
-    return Rows(CMap(group, for_each(a, item(sides, 0), head, more), both), variables)
+    return RowsTerm(CMap(group, for_each(a, item(sides, 0), head, more), both), variables)
 
 
 def nest_join(
-    names: Names, rows: Rows, keys: Sequence[typed.Expr], partners: Term
-) -> tuple[Rows, typed.Variable]:
+    names: Names, rows: RowsTerm, keys: Sequence[typed.Expr], partners: Term
+) -> tuple[RowsTerm, typed.Variable]:
     """Each row with a new variable: the bag of the values that `partners` has for the row's key.
 
     `partners` are pairs (key, value). A row without partners gets an empty bag.
@@ -259,13 +262,13 @@ def nest_join(
     values = {**fields_of(rows, var(one)), many: item(sides, 1)}
     head = substitute(row_of(variables), values)
     body = for_each(one, item(sides, 0), head)
-    return Rows(CMap(group, body, both), variables), many
+    return RowsTerm(CMap(group, body, both), variables), many
 
 
-def distinct_values(names: Names, rows: Rows, variables: Sequence[typed.Variable]) -> Rows:
+def distinct_values(names: Names, rows: RowsTerm, variables: Sequence[typed.Variable]) -> RowsTerm:
     """The distinct values of some variables."""
     pairs = map_rows(names, rows, bag_of(tuple_of(row_of(variables), unit())))
-    return Rows(_distinct_keys(names, pairs), tuple(variables))
+    return RowsTerm(_distinct_keys(names, pairs), tuple(variables))
 
 
 def distinct_elements(names: Names, term: Term) -> Term:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from incmrql.algebra.rows import Names, Rows
+from incmrql.algebra.rows import Names, RowsTerm
 from incmrql.algebra.term import Term
 from incmrql.errors import Diagnostic, QueryError
 from incmrql.types import typed
@@ -162,7 +162,7 @@ class Translator(Protocol):
     def term(self, expr: typed.Expr) -> Term:
         """The term of a collection that depends on no variable of a row."""
 
-    def attach(self, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
+    def attach(self, rows: RowsTerm, expr: typed.Expr) -> tuple[RowsTerm, typed.Expr]:
         """Make each sub-query a variable of the rows: the new rows, the expression over them."""
 
 

@@ -28,7 +28,7 @@ from incmrql.compiler.plans import (
     SessionSource,
     compile_plans,
 )
-from incmrql.compiler.sql import Statement, split_statements
+from incmrql.compiler.sql import SqlStatement, split_statements
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark.forms import restore_column
 from incmrql.spark.opaque import make_known
@@ -227,7 +227,7 @@ def analyzed_again(session: Session, described: Mapping[str, Any]) -> SparkAnswe
     return SparkAnswers(SparkProgram(compiled, plans), tuple(described["items"]))
 
 
-def _execute(spark: SparkSession, statement: Statement) -> None:
+def _execute(spark: SparkSession, statement: SqlStatement) -> None:
     """Run a statement that sets something, or names an input."""
     from pyspark.errors import PySparkException
 
@@ -240,7 +240,7 @@ def _execute(spark: SparkSession, statement: Statement) -> None:
         raise QueryError(spark_problem(problem, statement.text, source.name)) from problem
 
 
-def _create_view(spark: SparkSession, statement: Statement) -> DataFrame:
+def _create_view(spark: SparkSession, statement: SqlStatement) -> DataFrame:
     """Create a view; returns the frame that reads all of it.
 
     Its plan is read with those of the answers that use it: read at each view, the plans of a chain

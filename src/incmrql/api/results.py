@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from incmrql.plan.explain.text import Strict
     from incmrql.plan.program import LoopMode, Program
     from incmrql.runtime.options import StreamOptions
-    from incmrql.spark.batch.scripts import Engine
+    from incmrql.spark.batch.scripts import ScriptRunner
 
 
 _LOG: Final = logging.getLogger("incmrql")
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class PreparedScript:
     """A script that has not run yet: items that are answered once, and a program of all others.
 
     The items that read a stream form the program and ingest the same batches.  With `incr` an item
@@ -316,7 +316,7 @@ class Result:
             self.compiled, stage, items=[self.compiled_item], trace=trace, fast_sums=fast
         )
 
-    def _prepare_engine(self) -> Engine:
+    def _prepare_engine(self) -> ScriptRunner:
         """The engine after it has run the items before the query that store values."""
         engine = self.session.engine(self.compiled, self.arguments)
         for item in self.compiled.typed.items:
@@ -327,4 +327,4 @@ class Result:
         return engine
 
 
-__all__ = ["Result", "Script"]
+__all__ = ["PreparedScript", "Result"]

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from incmrql.api.listeners import Listener, Warnings
 from incmrql.api.named import named_changes, named_rows
-from incmrql.api.streams import Flow, FrameStream, PushedStream, link_or_copy, run_failed
+from incmrql.api.streams import (
+    FrameStream,
+    PushedStream,
+    StreamingFrameFeed,
+    link_or_copy,
+    run_failed,
+)
 from incmrql.engine.batch import stream_at
 from incmrql.errors import DataError, IncmrqlError
 from incmrql.io.rows import Policy, ReadReport
@@ -117,7 +123,7 @@ class Run:
         self._own = None if chosen is not None else self._checkpoint
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._last: weakref.ref[Batch] | None = None
-        self._flows: list[Flow] = []
+        self._flows: list[StreamingFrameFeed] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._problem: BaseException | None = None
@@ -263,7 +269,7 @@ class Run:
         driver.checkpoint.check_newest()
         notes = []
         for feed in driver.feeds:
-            spools = feed.spools if isinstance(feed, Flow) else feed
+            spools = feed.spools if isinstance(feed, StreamingFrameFeed) else feed
             files = [file for file in driver.refused_files if file.place == feed.place]
             if not isinstance(spools, PushFeed | FrameFeed) or not files:
                 continue

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from incmrql.api.results import Result, Script
+from incmrql.api.results import PreparedScript, Result
 from incmrql.api.scripts import SCRIPT_NAME, Answer, answer_type, load
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from incmrql.compiler.plans import SessionSource
     from incmrql.plan.program import Program
     from incmrql.runtime.options import StreamOptions
-    from incmrql.spark.batch.scripts import Engine
+    from incmrql.spark.batch.scripts import ScriptRunner
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -224,7 +224,9 @@ class Session:
         plans = of_sql(self, SourceText(text, SCRIPT_NAME), InputOptions(**inputs))
         return Result(self, plans.compiled, plans.compiled.items[-1], (), plans, on_arithmetic)
 
-    def script(self, script: str | Path, arguments: Sequence[str] = (), **settings: Any) -> Script:
+    def script(
+        self, script: str | Path, arguments: Sequence[str] = (), **settings: Any
+    ) -> PreparedScript:
         """A script; its items run when they are requested.  `settings` are those of `api.run`.
 
         A file whose name ends with `.sql` is a script of Spark SQL.
@@ -234,9 +236,9 @@ class Session:
             from incmrql.api.plans import InputOptions, of_sql
 
             plans = of_sql(self, load(path), InputOptions())
-            return Script(self, plans.compiled, tuple(arguments), path, settings, plans)
+            return PreparedScript(self, plans.compiled, tuple(arguments), path, settings, plans)
         compiled = self._compile(script, arguments)
-        return Script(self, compiled, tuple(arguments), path, settings)
+        return PreparedScript(self, compiled, tuple(arguments), path, settings)
 
     def run(
         self,
@@ -329,10 +331,10 @@ class Session:
             source, catalog, imports.include, settings, lambda script: script.with_options(options)
         )
 
-    def engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
+    def engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> ScriptRunner:
         """What runs the items of a script over the current data of the session."""
         from incmrql.spark.batch.queries import QueryCache
-        from incmrql.spark.batch.scripts import Engine
+        from incmrql.spark.batch.scripts import ScriptRunner
 
         given: dict[str, Any] = {"quarantine": self._quarantine, "paths": self._paths}
         given |= {"on_report": self._on_report or warn, **settings}
@@ -342,7 +344,7 @@ class Session:
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
         check_script(compiled.typed, world)
         cache = compiled.cache.setdefault("spark", QueryCache(compiled.items))
-        return Engine(world, self.private_spark, self._float_sums == "fast", cache=cache)
+        return ScriptRunner(world, self.private_spark, self._float_sums == "fast", cache=cache)
 
     def _streams_read_by(
         self, script: typed.Script
@@ -422,4 +424,4 @@ def _row_type(data: Any, name: str) -> model.Type:
     return frame_row_type(data.schema, name)
 
 
-__all__ = ["FloatSums", "Result", "Script", "Session"]
+__all__ = ["FloatSums", "PreparedScript", "Result", "Session"]

@@ -201,9 +201,9 @@ class FrameStream(NamedStream):
     def __init__(self, name: str, row: Type, options: Options, frame: DataFrame) -> None:
         self.name, self.row, self.options, self.frame = name, row, options, frame
 
-    def start(self, feed: FrameFeed, checkpoint: Path) -> Flow:
+    def start(self, feed: FrameFeed, checkpoint: Path) -> StreamingFrameFeed:
         """Start a Spark query that feeds a run; `checkpoint` is the query's own checkpoint."""
-        return Flow(self, feed, checkpoint)
+        return StreamingFrameFeed(self, feed, checkpoint)
 
     def rows(self) -> list[Value]:
         """Refused: the current rows of a streaming DataFrame cannot be read."""
@@ -214,7 +214,7 @@ class FrameStream(NamedStream):
         """Do nothing: no rows are kept."""
 
 
-class Flow:
+class StreamingFrameFeed:
     """The feed of a streaming DataFrame, filled by a Spark streaming query."""
 
     def __init__(self, stream: FrameStream, feed: FrameFeed, checkpoint: Path) -> None:

@@ -18,7 +18,7 @@ Path: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ComputedAlias:
     """A column that an opaque expression uses: the alias at `path`.
 
     With a `place` it is a column of the reference to a common table expression at `path`: the
@@ -43,7 +43,7 @@ class OpaqueColumn:
     data_type: PlanNode
     leaf: int
     path: Path
-    definitions: tuple[Definition, ...]
+    definitions: tuple[ComputedAlias, ...]
 
 
 def attribute_of(column: OpaqueColumn, expr_id: int) -> PlanNode:

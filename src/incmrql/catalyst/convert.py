@@ -19,7 +19,7 @@ from incmrql.catalyst.operators.sharing import repeated_views
 from incmrql.catalyst.operators.subqueries import subquery_value
 from incmrql.catalyst.refusals import Refusals, Refused
 from incmrql.catalyst.relation import Relation
-from incmrql.catalyst.scope import Conversion, Leaves, Scope
+from incmrql.catalyst.scope import ColumnScope, Conversion, Leaves
 from incmrql.catalyst.types import model_type
 from incmrql.errors import Diagnostic, QueryError, SourceText, in_text_order
 from incmrql.syntax.depth import deep_recursion
@@ -106,7 +106,7 @@ def _conversion(question: Question, names: Names) -> Conversion:
 
 
 def _convert(plan: AnalyzedPlan, conversion: Conversion) -> ConvertedQuery:
-    relation = convert_plan(plan.plan, Scope(conversion))
+    relation = convert_plan(plan.plan, ColumnScope(conversion))
     for field in plan.schema["fields"]:
         try:
             model_type(field["dataType"])

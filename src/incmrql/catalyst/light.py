@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from incmrql.catalyst.computed import Definition, Path, with_field
+from incmrql.catalyst.computed import ComputedAlias, Path, with_field
 from incmrql.catalyst.nodes import PlanNode, PlanValue
 from incmrql.catalyst.operators.table import LEAVES
 
@@ -34,7 +34,7 @@ class LightDefinitions:
     """Writes out common table expressions; `paths` are those of the nodes of a plan."""
 
     paths: Mapping[int, Path]
-    renamed: dict[int, tuple[int, Definition]] = field(default_factory=dict)
+    renamed: dict[int, tuple[int, ComputedAlias]] = field(default_factory=dict)
     """For columns of references, the columns that they are in what they refer to."""
 
     def written_out(
@@ -84,7 +84,9 @@ class LightDefinitions:
                 columns.append(attribute)
                 continue
             if id(reference) in self.paths:
-                definition = Definition(self.paths[id(reference)], place, self.paths[id(original)])
+                definition = ComputedAlias(
+                    self.paths[id(reference)], place, self.paths[id(original)]
+                )
                 self.renamed[attribute["exprId"]] = column["exprId"], definition
             type_ = attribute["$type"]
             below = {"name": column["name"], "exprId": column["exprId"], "dataType": type_}

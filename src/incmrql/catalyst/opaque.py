@@ -19,7 +19,7 @@ from typing import Final
 from incmrql.algebra import rows as build
 from incmrql.algebra.rows import Names
 from incmrql.catalyst.computed import (
-    Definition,
+    ComputedAlias,
     OpaqueColumn,
     Path,
     attribute_of,
@@ -33,7 +33,7 @@ from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of, plan_to_json
 from incmrql.catalyst.operators.table import AGGREGATES, GENERATORS, LEAVES, OPERATORS, SUBQUERIES
 from incmrql.catalyst.refusals import Refusals, Refused
 from incmrql.catalyst.relation import Relation
-from incmrql.catalyst.scope import Conversion, Scope, placeholder
+from incmrql.catalyst.scope import ColumnScope, Conversion, placeholder
 from incmrql.catalyst.types import model_type
 from incmrql.errors import InternalError
 from incmrql.types import typed
@@ -100,7 +100,7 @@ class _Search:
     columns: dict[tuple[int, str], OpaqueColumn] = field(default_factory=dict)
     paths: dict[int, Path] = field(default_factory=dict)
     aliases: dict[int, PlanNode] = field(default_factory=dict)
-    renamed: dict[int, tuple[int, Definition]] = field(default_factory=dict)
+    renamed: dict[int, tuple[int, ComputedAlias]] = field(default_factory=dict)
     """For columns of references to common table expressions, the columns that they are there."""
     last_id: int = _FIRST_ID
 
@@ -147,7 +147,7 @@ class _Search:
                 if part.name in ("AttributeReference", "NamedLambdaVariable"):
                     type_ = model_type(part["dataType"])
                     columns[part["exprId"]] = build.var(names.variable("column", type_))
-            Scope(conversion, columns).expression(node)
+            ColumnScope(conversion, columns).expression(node)
         except Refused:
             return False
         except Exception:
@@ -278,11 +278,11 @@ class _Search:
         attribute = attribute_of(column, self.last_id)
         return with_computed(leaf, attribute), attribute
 
-    def _definition(self, expr_id: int) -> Definition:
+    def _definition(self, expr_id: int) -> ComputedAlias:
         """Where a column is defined that an expression uses."""
         if expr_id in self.renamed:
             return self.renamed[expr_id][1]
-        return Definition(self.paths[id(self.aliases[expr_id])])
+        return ComputedAlias(self.paths[id(self.aliases[expr_id])])
 
     def _over_leaf(self, value: PlanValue, places: Mapping[int, int]) -> PlanValue:
         """An expression over the columns of a leaf by their places, without ids."""
@@ -543,9 +543,9 @@ def _no_leaf(_leaf: PlanNode) -> typed.Expr:
     raise InternalError("an expression has no leaves")
 
 
-def _no_plan(_node: PlanNode, _scope: Scope) -> Relation:
+def _no_plan(_node: PlanNode, _scope: ColumnScope) -> Relation:
     return Relation((), ())
 
 
-def _subquery(node: PlanNode, _scope: Scope) -> typed.Expr:
+def _subquery(node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     return placeholder(node)

@@ -32,9 +32,9 @@ class Conversion:
     """
 
     leaves: Leaves
-    plan: Callable[[PlanNode, Scope], Relation]
-    expression: Callable[[PlanNode, Scope], typed.Expr]
-    subquery: Callable[[PlanNode, Scope], typed.Expr]
+    plan: Callable[[PlanNode, ColumnScope], Relation]
+    expression: Callable[[PlanNode, ColumnScope], typed.Expr]
+    subquery: Callable[[PlanNode, ColumnScope], typed.Expr]
     names: Names = field(default_factory=lambda: Names(0))
     refusals: Refusals = field(default_factory=Refusals)
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class CommonTable:
     """A common table expression: its plan, the scope of its definition, and its uses."""
 
     plan: PlanNode
-    scope: Scope
+    scope: ColumnScope
     name: str
     uses: int
     shared: list[typed.Expr] = field(default_factory=list, compare=False)
@@ -75,13 +75,13 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ColumnScope:
     """The columns that an expression may use, by expression id, and the scope around them."""
 
     conversion: Conversion
     columns: Mapping[int, typed.Expr] = field(default_factory=dict)
-    outer: Scope | None = None
-    definitions: Mapping[int, Definition] = field(default_factory=dict)
+    outer: ColumnScope | None = None
+    definitions: Mapping[int, CommonTable] = field(default_factory=dict)
     """The common table expressions in scope, by id."""
     bindings: list[typed.Qualifier] | None = None
     """If the operator takes them: names for what sub-queries of its expressions are made of."""
@@ -96,24 +96,24 @@ class Scope:
         """The settings of Spark that were captured with the plan."""
         return self.conversion.settings
 
-    def over(self, *relations: Relation) -> Scope:
+    def over(self, *relations: Relation) -> ColumnScope:
         """The scope of expressions over the rows of some relations."""
         columns = {key: value for relation in relations for key, value in relation.columns}
         return replace(self, columns=columns, bindings=None)
 
-    def taking_bindings(self) -> Scope:
+    def taking_bindings(self) -> ColumnScope:
         """The same scope for an operator that adds `bindings` to its rows."""
         return replace(self, bindings=[])
 
-    def with_columns(self, columns: Mapping[int, typed.Expr]) -> Scope:
+    def with_columns(self, columns: Mapping[int, typed.Expr]) -> ColumnScope:
         """The scope with more columns, such as the variables of a lambda."""
         return replace(self, columns={**self.columns, **columns}, bindings=None)
 
-    def inside(self) -> Scope:
+    def inside(self) -> ColumnScope:
         """The scope of a sub-query that stands in an expression of this scope."""
         return replace(self, columns={}, outer=self, bindings=None)
 
-    def with_definitions(self, definitions: Mapping[int, Definition]) -> Scope:
+    def with_definitions(self, definitions: Mapping[int, CommonTable]) -> ColumnScope:
         """The scope with more common table expressions."""
         return replace(self, definitions={**self.definitions, **definitions})
 
@@ -125,7 +125,7 @@ class Scope:
         return value
 
     def _find(self, expr_id: int) -> typed.Expr | None:
-        scope: Scope | None = self
+        scope: ColumnScope | None = self
         while scope is not None:
             if expr_id in scope.columns:
                 return scope.columns[expr_id]
@@ -149,7 +149,7 @@ class Scope:
         value = self._find(node["exprId"]) if node.name == "AttributeReference" else None
         return self.expression(node) if value is None else value
 
-    def _with_placeholders(self, node: PlanNode) -> Scope:
+    def _with_placeholders(self, node: PlanNode) -> ColumnScope:
         """The scope with placeholders for the columns of operators that were refused."""
         missing = {
             part["exprId"]: placeholder(part)

@@ -19,7 +19,7 @@ from incmrql.errors import DataError
 if TYPE_CHECKING:
     from incmrql.api.runs import Batch, Failures, Run, Verified
     from incmrql.api.scripts import Strict
-    from incmrql.api.session import Script
+    from incmrql.api.session import PreparedScript
     from incmrql.values import Value
 
 
@@ -72,7 +72,7 @@ class Printer:
 
 
 def run_script(
-    script: Script,
+    script: PreparedScript,
     given: dict[str, Any],
     show: Callable[[Value], str],
     *,
@@ -112,7 +112,7 @@ def run_script(
             run.follow(stop)
 
 
-def _refuse_options(script: Script, given: dict[str, Any]) -> None:
+def _refuse_options(script: PreparedScript, given: dict[str, Any]) -> None:
     """Refuse options that do not apply to the streaming items of the script."""
     if given["verify"] is not None and script.window:
         raise click.UsageError("--verify is only for queries with incr.")

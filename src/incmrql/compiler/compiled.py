@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from incmrql.algebra.lineage.queries import annotate
-from incmrql.algebra.normalize.rewrite import Step
+from incmrql.algebra.normalize.rewrite import RewriteStep
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import WITHOUT_TERMS, Views, translate, views_of
@@ -97,7 +97,7 @@ class CompiledItem:
         return None
 
     @cached_property
-    def normalized(self) -> tuple[Query, list[Step]]:
+    def normalized(self) -> tuple[Query, list[RewriteStep]]:
         """The terms in normal form, and the rewrite steps that produced them."""
         return normal_form(self.terms)
 

@@ -34,7 +34,7 @@ _KINDS_HINT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SqlStatement:
     """A statement of a SQL script."""
 
     kind: StatementKind
@@ -47,9 +47,9 @@ class Statement:
     """New names for the columns of a view; empty if its query names them."""
 
 
-def split_statements(source: SourceText) -> list[Statement]:
+def split_statements(source: SourceText) -> list[SqlStatement]:
     """The statements of a SQL script; raises `QueryError` with all problems."""
-    statements: list[Statement] = []
+    statements: list[SqlStatement] = []
     problems: list[Diagnostic] = []
     for tokens in _tokens_by_statement(source):
         try:
@@ -90,7 +90,7 @@ class _Head:
     tokens: Sequence[Token]
     position: int = 0
 
-    def statement(self) -> Statement:
+    def statement(self) -> SqlStatement:
         """The statement; raises `QueryError` if it is none that a script may have."""
         first = self._word()
         if first in _QUERY:
@@ -115,7 +115,7 @@ class _Head:
         self.position = start
         return self._view("answer" if is_answer else "view", name)
 
-    def _view(self, kind: StatementKind, name: str) -> Statement:
+    def _view(self, kind: StatementKind, name: str) -> SqlStatement:
         """A view: its query, and the names of its columns if it gives them."""
         columns = self._columns() if self._word() == "(" else ()
         while self.position < len(self.tokens) and self._word() != "AS":
@@ -143,10 +143,10 @@ class _Head:
 
     def _statement(
         self, kind: StatementKind, name: str, first: int, columns: tuple[str, ...] = ()
-    ) -> Statement:
+    ) -> SqlStatement:
         text, start = self.source.text, self.tokens[first].start
         blanks = re.sub(r"[^\n]", " ", text[:start])
-        return Statement(
+        return SqlStatement(
             kind, name, blanks + text[start : self.tokens[-1].end + 1], self._span(), columns
         )
 
@@ -201,4 +201,4 @@ class _Head:
         return QueryError(Diagnostic("C002", message, span, "here", _KINDS_HINT))
 
 
-__all__ = ["Statement", "StatementKind", "split_statements"]
+__all__ = ["SqlStatement", "StatementKind", "split_statements"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from incmrql.algebra.normalize.rewrite import Step, show_step
+from incmrql.algebra.normalize.rewrite import RewriteStep, show_step
 from incmrql.algebra.show import show_query
 from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.plan.explain.text import NO_PLAN, NOTHING_CHANGES, plan_data, show_plan
@@ -86,7 +86,7 @@ def _typed_item(item: typed.ScriptItem) -> str:
     return f"{item.kind}: {item.expr.type}\n  {show_expr(item.expr)}"
 
 
-def _derivation(steps: Sequence[Step], trace: bool) -> list[str]:
+def _derivation(steps: Sequence[RewriteStep], trace: bool) -> list[str]:
     return [show_step(step) + "\n" for step in steps] if trace else []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows, from_table, of_values
-from incmrql.engine.compile.physical import Answer, Physical
+from incmrql.engine.compile.physical import Physical, PhysicalOutput
 from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import BadRowWriter, InputFile, check_unchanged, checksum, read_file
 from incmrql.engine.messages import (
@@ -166,7 +166,7 @@ def finish(
     )
 
 
-def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
+def _bag_change(answer: PhysicalOutput, rows: Rows | None) -> BagChange:
     """How a change of an answer, which is a bag, changes its size and its least row."""
     if rows is None or not len(rows):
         return BagChange()
@@ -257,7 +257,7 @@ def write_answers(
     return parts
 
 
-def answer_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
+def answer_rows(answer: PhysicalOutput, bucket: int, context: BatchContext) -> Rows:
     """The rows of an answer in a bucket as readers see them; a list with positions.
 
     An answer in one place is in bucket 0.
@@ -284,7 +284,7 @@ def _with_positions(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]
         place += 1 + len(others)
 
 
-def _output_rows(answer: Answer, rows: Rows, env: Environment) -> Rows:
+def _output_rows(answer: PhysicalOutput, rows: Rows, env: Environment) -> Rows:
     """Rows of an answer with a column for each field, and the position in a list."""
     if answer.shown is None:
         return rows
@@ -340,7 +340,7 @@ def summarize_bag(
     return BagSummary(count, least)
 
 
-def rows_behind(answer: Answer, tables: Mapping[str, StateTable]) -> int:
+def rows_behind(answer: PhysicalOutput, tables: Mapping[str, StateTable]) -> int:
     """How many rows of state are read to list an answer that is kept in tables of its own."""
     names = {part.table for part in answer.parts if part.table is not None}
     return sum(tables[name].rows for name in names)

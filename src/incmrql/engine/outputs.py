@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import Rows, from_table, of_values, to_table, to_values
-from incmrql.engine.compile.physical import Answer
+from incmrql.engine.compile.physical import PhysicalOutput
 from incmrql.engine.messages import Format, Target
 from incmrql.io.arrow.columns import WEIGHT, column_values, parts_of
 from incmrql.io.writers import dump
@@ -26,7 +26,9 @@ PartFile = tuple[str, int, int]
 """The name of a file, its rows and its bytes."""
 
 
-def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Target) -> PartFile:
+def write_part(
+    folder: Path, name: str, answer: PhysicalOutput, rows: Rows, target: Target
+) -> PartFile:
     """Write rows of an answer to a new file: changes with weights, snapshots with copies.
 
     In mode `rows`, which only the engine reads again, its own columns are written.
@@ -39,7 +41,7 @@ def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Targ
 
 
 def write_values(
-    folder: Path, name: str, answer: Answer, value: Value, format_: Format
+    folder: Path, name: str, answer: PhysicalOutput, value: Value, format_: Format
 ) -> PartFile:
     """Write a whole answer to one file: its rows in order, or the single value."""
     element = answer.output.element
@@ -75,12 +77,12 @@ def _write_parquet(path: Path, table: Any) -> PartFile:
     return path.name, table.num_rows, path.stat().st_size
 
 
-def read_rows(path: Path, answer: Answer) -> list[tuple[Value, int]]:
+def read_rows(path: Path, answer: PhysicalOutput) -> list[tuple[Value, int]]:
     """The rows, with their weights, of a file written in mode `rows`."""
     return shown_values(from_table(pq.ParquetFile(path).read()), answer)
 
 
-def shown_values(rows: Rows, answer: Answer) -> list[tuple[Value, int]]:
+def shown_values(rows: Rows, answer: PhysicalOutput) -> list[tuple[Value, int]]:
     """The values of a change of an answer, with their weights."""
     columns = rows.columns[:-1] if answer.is_placed else rows.columns
     return to_values(Rows(columns, rows.weights), answer.layout)

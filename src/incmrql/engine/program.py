@@ -16,7 +16,7 @@ from typing import Any
 
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows, concat_rows
-from incmrql.engine.compile.physical import Answer, Physical
+from incmrql.engine.compile.physical import Physical, PhysicalOutput
 from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.answers import answer_gather, answer_meet
 
@@ -115,7 +115,9 @@ def run_steps(
     return answers, worked
 
 
-def _answer_delta(answer: Answer, deltas: Sequence[Iterable[Rows]], context: BatchContext) -> Rows:
+def _answer_delta(
+    answer: PhysicalOutput, deltas: Sequence[Iterable[Rows]], context: BatchContext
+) -> Rows:
     """The delta of an answer, consolidated."""
     if answer.is_keyed and answer.main is not None:
         return concat_rows(list(deltas[answer.main.place]), leaves(answer.layout))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from incmrql.engine.batch import CompiledProgram, answer_rows, batch_context
-from incmrql.engine.compile.physical import Answer
+from incmrql.engine.compile.physical import PhysicalOutput
 from incmrql.engine.context import rows_of, sorted_rows_of
 from incmrql.engine.messages import BatchRequest, Part
 from incmrql.engine.outputs import write_part
@@ -22,7 +22,7 @@ from incmrql.io.arrow.columns import types_of
 from incmrql.types.model import LONG
 
 
-def shown_schema(answer: Answer) -> TableSchema:
+def shown_schema(answer: PhysicalOutput) -> TableSchema:
     """The schema of an answer's rows as readers see them; all columns together are the key."""
     types = types_of(answer.output.element)
     return TableSchema((*types, LONG) if answer.is_placed else types)

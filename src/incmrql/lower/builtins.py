@@ -54,7 +54,7 @@ _TIMES: Final = ("hour", "minute", "second")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BuiltinCall:
     """The arguments of a call, their types, the type of the result, and the dialect."""
 
     arguments: tuple[exp.Expression, ...]
@@ -68,7 +68,7 @@ class Call:
         return self.dialect is Dialect.SPARK
 
 
-Lowering: TypeAlias = Callable[[Call], exp.Expression | None]
+Lowering: TypeAlias = Callable[[BuiltinCall], exp.Expression | None]
 """The SQL of a call, or None if the dialect has none that agrees with the reference."""
 
 
@@ -82,7 +82,7 @@ def builtin(
     """The call of a built-in function of scalars."""
     types = tuple(parameter_types)
     lowering = NATIVE.get(key_of(function, types))
-    return lowering and lowering(Call(tuple(arguments), types, result_type, dialect))
+    return lowering and lowering(BuiltinCall(tuple(arguments), types, result_type, dialect))
 
 
 def _function(spark: str, duckdb: str = "") -> Lowering:
@@ -98,7 +98,7 @@ def _cast_to(target: Type) -> Lowering:
 # --- numbers ------------------------------------------------------------------------------
 
 
-def _absolute_integer(this: Call) -> exp.Expression:
+def _absolute_integer(this: BuiltinCall) -> exp.Expression:
     x = this.arguments[0]
     if not this.spark:
         return attempt(call("abs", x))
@@ -110,7 +110,7 @@ def _absolute_integer(this: Call) -> exp.Expression:
 def _whole(name: str) -> Lowering:
     """`ceil` or `floor`, which are longs in Spark."""
 
-    def lower(this: Call) -> exp.Expression:
+    def lower(this: BuiltinCall) -> exp.Expression:
         x = this.arguments[0]
         if not this.spark:
             return one_zero(call(name, x), this.dialect)
@@ -119,7 +119,7 @@ def _whole(name: str) -> Lowering:
     return lower
 
 
-def _rint(this: Call) -> exp.Expression:
+def _rint(this: BuiltinCall) -> exp.Expression:
     x = this.arguments[0]
     if this.spark:
         return one_zero(call("rint", x), this.dialect)
@@ -132,7 +132,7 @@ def _small(x: exp.Expression, dialect: Dialect) -> exp.Expression:
     return binary(exp.LT, call("abs", x.copy()), double(_WHOLE, dialect))
 
 
-def _round_double(this: Call) -> exp.Expression:
+def _round_double(this: BuiltinCall) -> exp.Expression:
     """floor(x + 1/2) as a long: the sum itself would be rounded."""
     x, dialect = this.arguments[0], this.dialect
     below = call("floor", x.copy())
@@ -147,7 +147,7 @@ def _round_double(this: Call) -> exp.Expression:
     return case([(_small(x, dialect), nearest), (fits, cast(x, "BIGINT", attempt=True))], None)
 
 
-def _round_decimal(this: Call) -> exp.Expression:
+def _round_decimal(this: BuiltinCall) -> exp.Expression:
     """floor(x + 1/2) as a long: from the whole part and the rest, which are exact."""
     x, one = this.arguments[0], integer(1, LONG, this.dialect)
     half, minus = (cast(text(t), "DECIMAL(2, 1)") for t in ("0.5", "-0.5"))
@@ -171,7 +171,7 @@ def _long_arithmetic(
     return result
 
 
-def _round_to(this: Call) -> exp.Expression | None:
+def _round_to(this: BuiltinCall) -> exp.Expression | None:
     """A decimal rounded to a number of digits, halves away from zero.
 
     Both dialects require the number of digits to be a constant; otherwise there is no native form.
@@ -205,7 +205,7 @@ def _constant(tree: exp.Expression) -> int | None:
 def _choice(first: str, second: str) -> Lowering:
     """The left argument if `first` holds, the right one if `second` holds, otherwise null."""
 
-    def lower(this: Call) -> exp.Expression | None:
+    def lower(this: BuiltinCall) -> exp.Expression | None:
         type_, (left, right) = this.types[0], this.arguments
         if not is_scalar(type_):
             return None
@@ -221,14 +221,14 @@ def _choice(first: str, second: str) -> Lowering:
 # --- strings ------------------------------------------------------------------------------
 
 
-def _string(this: Call) -> exp.Expression | None:
+def _string(this: BuiltinCall) -> exp.Expression | None:
     source = this.types[0]
     if not is_scalar(source):
         return None
     return conversions.to_text(this.arguments[0], source, this.dialect)
 
 
-def _length(this: Call) -> exp.Expression:
+def _length(this: BuiltinCall) -> exp.Expression:
     return _length_of(this.arguments[0], this.dialect)
 
 
@@ -238,7 +238,7 @@ def _length_of(x: exp.Expression, dialect: Dialect) -> exp.Expression:
     return cast(call("length", x), "INTEGER")
 
 
-def _substring(this: Call) -> exp.Expression:
+def _substring(this: BuiltinCall) -> exp.Expression:
     """From `begin` to before `end`, counted from 0; null where that is outside of the text."""
     whole, begin, *rest = this.arguments
     size = _length_of(whole.copy(), this.dialect)
@@ -257,7 +257,7 @@ def _substring(this: Call) -> exp.Expression:
     return case([(test, call("substring", whole, *bounds))], None)
 
 
-def _replace(this: Call) -> exp.Expression:
+def _replace(this: BuiltinCall) -> exp.Expression:
     """All occurrences; the empty text occurs before every character and at the end."""
     whole, old, new = this.arguments
     plain = call("replace", whole, old, new)
@@ -280,12 +280,12 @@ def _interleave(whole: exp.Expression, new: exp.Expression, dialect: Dialect) ->
     return binary(exp.DPipe, new.copy(), inner)
 
 
-def _trim(this: Call) -> exp.Expression:
+def _trim(this: BuiltinCall) -> exp.Expression:
     name = "btrim" if this.spark else "trim"
     return call(name, this.arguments[0], string(_BLANKS, this.dialect))
 
 
-def _concat(this: Call) -> exp.Expression:
+def _concat(this: BuiltinCall) -> exp.Expression:
     whole = this.arguments[0]
     for part in this.arguments[1:]:
         whole = binary(exp.DPipe, whole, part)
@@ -295,7 +295,7 @@ def _concat(this: Call) -> exp.Expression:
 # --- dates and times ------------------------------------------------------------------------
 
 
-def _make_date(this: Call) -> exp.Expression:
+def _make_date(this: BuiltinCall) -> exp.Expression:
     year, month, day = this.arguments
     bounds = ((year, 9999), (month, 12), (day, 31))
     in_range = [exp.Between(this=part.copy(), low=number(1), high=number(n)) for part, n in bounds]
@@ -315,14 +315,14 @@ def _pad_zeros(part: exp.Expression, width: int) -> exp.Expression:
 def _part(name: str) -> Lowering:
     """`year`, `hour`, ... of a moment."""
 
-    def lower(this: Call) -> exp.Expression:
+    def lower(this: BuiltinCall) -> exp.Expression:
         part = call(name, this.arguments[0])
         return part if this.spark else cast(part, "INTEGER")
 
     return lower
 
 
-def _add_to_timestamp(this: Call) -> exp.Expression:
+def _add_to_timestamp(this: BuiltinCall) -> exp.Expression:
     """So many days later; null outside the years 1 to 9999."""
     start, days = this.arguments
     length = _long_arithmetic("*", days, integer(_DAY, LONG, this.dialect), this.dialect)
@@ -330,7 +330,7 @@ def _add_to_timestamp(this: Call) -> exp.Expression:
     return conversions.moment_of(_long_arithmetic("+", start, length, this.dialect), this.dialect)
 
 
-def _add_to_date(this: Call) -> exp.Expression:
+def _add_to_date(this: BuiltinCall) -> exp.Expression:
     """So many days later; null outside the years 1 to 9999."""
     start, days = this.arguments
     since = call("unix_date", start) if this.spark else binary(exp.Sub, start, _epoch())
@@ -348,7 +348,7 @@ def _epoch() -> exp.Expression:
     return cast(text("1970-01-01"), "DATE")
 
 
-def _days_between(this: Call) -> exp.Expression:
+def _days_between(this: BuiltinCall) -> exp.Expression:
     end, start = (
         cast(moment, "DATE") if type_ == TIMESTAMP else moment
         for moment, type_ in zip(this.arguments, this.types, strict=True)
@@ -358,7 +358,7 @@ def _days_between(this: Call) -> exp.Expression:
     return cast(binary(exp.Sub, end, start), "INTEGER")
 
 
-def _truncate(this: Call) -> exp.Expression:
+def _truncate(this: BuiltinCall) -> exp.Expression:
     unit, moment = this.arguments
     is_time = this.types[1] == TIMESTAMP
     if isinstance(unit, exp.Literal):

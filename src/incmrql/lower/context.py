@@ -82,16 +82,16 @@ class PythonExpression:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SumWindow:
     """The bits of doubles that an exact sum keeps: `limbs` of 32 bits, the last worth 2^lowest."""
 
     lowest: int
     limbs: int
 
 
-NARROW = Window(-96, 5)
+NARROW = SumWindow(-96, 5)
 """From 2^-96 to 2^64: what measurements and prices need.  A value outside is detected."""
-WIDE = Window(-1088, 66)
+WIDE = SumWindow(-1088, 66)
 """All finite doubles."""
 
 
@@ -109,7 +109,7 @@ class Context:
     stored: dict[str, Value] = field(default_factory=dict)
     arguments: Sequence[str] = ()
     fast_sums: bool = False
-    window: Window = NARROW
+    window: SumWindow = NARROW
     size_of: Callable[[Scan], int | None] = lambda _scan: None
     """The number of bytes of a source, if known."""
     broadcast: int = 0

@@ -19,7 +19,7 @@ from incmrql.types import typed
 from incmrql.types.model import Collection, Record, Tuple, Type
 
 if TYPE_CHECKING:
-    from incmrql.lower.relations.builder import Side
+    from incmrql.lower.relations.builder import GroupSide
 
 
 class NotNative(Exception):
@@ -59,7 +59,7 @@ class GroupBag:
     `head` is the element and `tests` are conditions, both over the columns of the side.
     """
 
-    side: Side
+    side: GroupSide
     head: Shape
     type: Type
     tests: tuple[exp.Expression, ...] = ()

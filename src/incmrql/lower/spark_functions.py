@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from incmrql.lower.builtins import Call, Lowering
+from incmrql.lower.builtins import BuiltinCall, Lowering
 from incmrql.lower.literals import double, integer
 from incmrql.lower.tree import (
     Dialect,
@@ -47,30 +47,30 @@ def builtin(
     lowering = NATIVE.get(key_of(function, types))
     if lowering is None or dialect is Dialect.SPARK:
         return None
-    return lowering(Call(tuple(arguments), types, result_type, dialect))
+    return lowering(BuiltinCall(tuple(arguments), types, result_type, dialect))
 
 
 def _choice(name: str) -> Lowering:
     """A function of DuckDB that skips nulls."""
 
-    def lower(this: Call) -> exp.Expression | None:
+    def lower(this: BuiltinCall) -> exp.Expression | None:
         return call(name, *this.arguments) if is_scalar(this.types[0]) else None
 
     return lower
 
 
-def _coalesce(this: Call) -> exp.Expression:
+def _coalesce(this: BuiltinCall) -> exp.Expression:
     return call("coalesce", *this.arguments)
 
 
-def _fail(this: Call) -> exp.Expression:
+def _fail(this: BuiltinCall) -> exp.Expression:
     return typed_null(this.result, this.dialect)
 
 
 # --- Numbers ---
 
 
-def _round(this: Call) -> exp.Expression | None:
+def _round(this: BuiltinCall) -> exp.Expression | None:
     """A decimal, with a constant number of digits; the result has the type that Spark gave it."""
     digits = _constant(this.arguments[1])
     source, target = this.types[0], this.result
@@ -93,7 +93,7 @@ def _constant(tree: exp.Expression) -> int | None:
 def _whole(name: str) -> Lowering:
     """`ceil` or `floor` of a double as a long, which is limited to the range of longs."""
 
-    def lower(this: Call) -> exp.Expression:
+    def lower(this: BuiltinCall) -> exp.Expression:
         x, dialect = this.arguments[0], this.dialect
         longs = (-(2.0**63), 2.0**63)
         return case(
@@ -121,7 +121,7 @@ def _bits(kind: type[exp.Binary]) -> Lowering:
 def _shift_right(most: int) -> Lowering:
     """By a constant number of bits."""
 
-    def lower(this: Call) -> exp.Expression | None:
+    def lower(this: BuiltinCall) -> exp.Expression | None:
         count = _constant(this.arguments[1])
         if count is None or not 0 <= count <= most:
             return None
@@ -133,7 +133,7 @@ def _shift_right(most: int) -> Lowering:
 # --- Strings ---
 
 
-def _like(this: Call) -> exp.Expression | None:
+def _like(this: BuiltinCall) -> exp.Expression | None:
     """A constant pattern; without escapes it is one that DuckDB takes apart."""
     subject, pattern, escape = this.arguments
     if not (isinstance(pattern, exp.Literal) and isinstance(escape, exp.Literal)):
@@ -145,7 +145,7 @@ def _like(this: Call) -> exp.Expression | None:
     return call("like_escape", subject, pattern, escape)
 
 
-def _substring(this: Call) -> exp.Expression | None:
+def _substring(this: BuiltinCall) -> exp.Expression | None:
     """From a constant position, counted from the start."""
     subject, position, length = this.arguments
     start, count = _constant(position), _constant(length)
@@ -161,14 +161,14 @@ def _trim(name: str) -> Lowering:
 # --- Bytes ---
 
 
-def _hex(this: Call) -> exp.Expression:
+def _hex(this: BuiltinCall) -> exp.Expression:
     return call("hex", this.arguments[0])
 
 
 # --- Dates ---
 
 
-def _add_months(this: Call) -> exp.Expression:
+def _add_months(this: BuiltinCall) -> exp.Expression:
     day, months = this.arguments
     in_range = exp.Between(this=months.copy(), low=number(-_MOST_MONTHS), high=number(_MOST_MONTHS))
     later = cast(binary(exp.Add, day, call("to_months", months)), "DATE")
@@ -180,7 +180,7 @@ def _add_months(this: Call) -> exp.Expression:
 def _part(name: str, offset: int = 0) -> Lowering:
     """A number of a date, shifted to where Spark starts to count."""
 
-    def lower(this: Call) -> exp.Expression:
+    def lower(this: BuiltinCall) -> exp.Expression:
         part = cast(call(name, this.arguments[0]), "INTEGER")
         return binary(exp.Add, part, number(offset)) if offset else part
 
@@ -190,7 +190,7 @@ def _part(name: str, offset: int = 0) -> Lowering:
 # --- Collections ---
 
 
-def _size(this: Call) -> exp.Expression:
+def _size(this: BuiltinCall) -> exp.Expression:
     return cast(call("len", this.arguments[0]), "INTEGER")
 
 

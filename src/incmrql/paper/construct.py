@@ -33,7 +33,7 @@ from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, Query
 from incmrql.algebra.walk import fingerprint
 from incmrql.paper.annotated import SMap0, SMap1, annotated_query
-from incmrql.paper.form import Form, Total, definition2, map_rows, names_after
+from incmrql.paper.form import Form, TotalHeader, definition2, map_rows, names_after
 from incmrql.paper.inference import Growth, Judgment, NoMonoidError, Side, growth_of, judge, lemma
 from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed_map, product
 from incmrql.types import typed
@@ -184,7 +184,7 @@ class Construction:
     h: SMap0 | SMap1
     merge: Monoid
     answer: Projected | PerKey | Reduced
-    total: Total | None
+    total: TotalHeader | None
     proof: Judgment
 
 
@@ -241,7 +241,7 @@ def _construction(form: Form, one: Side, names: Names) -> Construction:
 
 def _reduction(
     form: Form,
-    total: Total,
+    total: TotalHeader,
     whole: SMap0 | SMap1,
     premises: tuple[Judgment, ...],
     names: Names,
@@ -258,6 +258,6 @@ def _reduction(
     return Construction(form, h, merge, Reduced(parts), None, proof)
 
 
-def _member(total: Total) -> Type:
+def _member(total: TotalHeader) -> Type:
     assert isinstance(total.members.type, Collection)
     return total.members.type.element

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.normalize.rewrite import Engine
+from incmrql.algebra.normalize.rewrite import Rewriter
 from incmrql.algebra.normalize.strategy import PHASES
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import (
@@ -43,7 +43,7 @@ Source: TypeAlias = Scan | Values | Loop
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class TotalHeader:
     """A header: `head` over all elements of the query below, which `members` holds."""
 
     members: typed.Variable
@@ -55,7 +55,7 @@ class Form:
     """A term of Definition 2; without `total` the header is the cMap itself."""
 
     body: CMap
-    total: Total | None = None
+    total: TotalHeader | None = None
 
 
 class OutsideError(Exception):
@@ -73,7 +73,7 @@ def paper_form(query: Query) -> Query:
     The later phases of our own normal form sum up the sides of a join before they meet, which
     the paper does not.
     """
-    engine = Engine(names_after(query))
+    engine = Rewriter(names_after(query))
     for phase in PHASES[:2]:
         query = engine.run(query, phase.rules)
     return query
@@ -166,7 +166,7 @@ class _Reading:
                 head = _head(group, body, members)
                 if head is None:
                     return None
-                return Form(self._values(right), Total(members, head))
+                return Form(self._values(right), TotalHeader(members, head))
             case _:
                 return None
 

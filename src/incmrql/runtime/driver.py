@@ -73,7 +73,7 @@ from incmrql.runtime.reach import (
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.runtime.sinks import folders as sinks
 from incmrql.runtime.sinks.batches import BatchOutputs
-from incmrql.runtime.sinks.binding import Binding, bind, refuse_used
+from incmrql.runtime.sinks.binding import SinkBinding, bind, refuse_used
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.clusters import check_executors
 from incmrql.spark.stream_job import JobResult, StreamJob
@@ -128,7 +128,7 @@ class Driver:
         self.compiled = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
         self.watched = Watched(self.compiled, checkpoint.absolute() / "runs", self._summarize)
         self.feeds: list[Feed] = []
-        self.binding = Binding(())
+        self.binding = SinkBinding(())
         self._spark = spark
         self._job: StreamJob | None = None
         self.checkpoint = Checkpoint(checkpoint, self.compiled.physical.schemas)

@@ -21,7 +21,7 @@ from incmrql.errors import DataError, DifferenceFound, InternalError
 from incmrql.plan.program import Output
 from incmrql.reference import Environment, evaluate
 from incmrql.runtime.ingested import IngestedRows
-from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.spark.opaque import different_answers
 from incmrql.spark.values import packed_rows, values
 from incmrql.types import typed
@@ -52,7 +52,7 @@ class Expected:
     """Computes answers again from the rows that were ingested."""
 
     ingested: IngestedRows
-    engine: Engine
+    engine: ScriptRunner
     judge: Judge | None
     against: Against | None
     on_notice: Callable[[str], None]

@@ -16,13 +16,13 @@ from incmrql.errors import CheckpointError
 from incmrql.io.notices import notices
 from incmrql.io.rows import Notice, Policy, ReadReport
 from incmrql.plan.program import Program
-from incmrql.runtime.checkpoint.manifests import Output
+from incmrql.runtime.checkpoint.manifests import PublishedOutput
 from incmrql.runtime.report import BatchReport
 from incmrql.runtime.sinks.folders import staging
 from incmrql.storage import fsync
 
 
-def publish(output: Output, owner: str, number: int) -> None:
+def publish(output: PublishedOutput, owner: str, number: int) -> None:
     """Publish the bad rows of a committed batch; does nothing if that is done.
 
     The file of a single task is `batch-000012.jsonl`; those of several are

@@ -28,7 +28,7 @@ from incmrql.runtime.expected import Against, Expected, Judge, elements, with_ne
 from incmrql.runtime.ingested import IngestedRows, ingested_rows
 from incmrql.runtime.replay import ledger_differences, state_differences
 from incmrql.runtime.report import Verified
-from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Collection
 from incmrql.values import Value, decode, encode, show
@@ -65,7 +65,7 @@ def verify(
         raise DataError("R313", message, hint=hint)
     start = time.perf_counter()
     kept = ingested_rows(driver, spark)
-    engine = Engine(kept.env.world, lambda: spark, override=kept.frame)
+    engine = ScriptRunner(kept.env.world, lambda: spark, override=kept.frame)
     computed = Expected(kept, engine, judge, against, on_notice, driver.state.number)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
@@ -277,7 +277,7 @@ def _with_notes(
             world.stored.update({_key(n): row for n, row in enumerate(rows)})
         if is_plan:  # not all of Spark's expressions have a form for batch queries
             return annotated.answer(evaluate(expr, Environment(world)))
-        engine = Engine(world, lambda: kept.spark, override=kept.frame)
+        engine = ScriptRunner(world, lambda: kept.spark, override=kept.frame)
         query = engine.query(expr)
         return [] if query is None else annotated.answer(engine.value(query))
 

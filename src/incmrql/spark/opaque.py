@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 from pyspark.sql import types as spark_types
 
-from incmrql.catalyst.computed import Definition, OpaqueColumn, Path
+from incmrql.catalyst.computed import ComputedAlias, OpaqueColumn, Path
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark import forms, internals
 from incmrql.spark.plans.reader import SparkPlan
@@ -53,7 +53,7 @@ def make_known(plan: SparkPlan, columns: Sequence[OpaqueColumn]) -> None:
         _KNOWN[column.text] = _Nodes(plan.leaves[column.leaf - 1], definitions, expression)
 
 
-def _alias(root: Any, definition: Definition, build: internals.PlanBuilder) -> Any:
+def _alias(root: Any, definition: ComputedAlias, build: internals.PlanBuilder) -> Any:
     """The alias that defines a column."""
     node = _node_at(root, definition.path)
     if definition.place is None:

@@ -39,7 +39,7 @@ from incmrql.types.model import (
     is_integer,
     list_of,
 )
-from incmrql.types.signatures import D, Open, Parameter, Shape, Signature, Some, T, U
+from incmrql.types.signatures import D, Open, Shape, Signature, Some, T, TypeParameter, U
 from incmrql.types.spark_functions import SPARK_FUNCTIONS
 
 Bindings: TypeAlias = dict[str, Type]
@@ -230,10 +230,10 @@ def _result(
 def _fits(shape: Shape, actual: Type, bindings: Bindings) -> bool:
     """Whether `actual` matches `shape`; binds the type variables."""
     match shape:
-        case Parameter("decimal"):
+        case TypeParameter("decimal"):
             bindings["decimal"] = actual
             return isinstance(actual, Decimal)
-        case Parameter(name):
+        case TypeParameter(name):
             if isinstance(actual, Function):
                 return False
             joined = join(bindings.get(name, NOTHING), actual)
@@ -253,7 +253,7 @@ def _fits(shape: Shape, actual: Type, bindings: Bindings) -> bool:
 def _instantiate(shape: Shape, bindings: Bindings, actual: Type) -> Type:
     """`shape` with its type variables replaced; a collection stays a bag or a list."""
     match shape:
-        case Parameter(name):
+        case TypeParameter(name):
             return bindings[name]
         case Some(element):
             inner = actual.element if isinstance(actual, Collection) else NOTHING

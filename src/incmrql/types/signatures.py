@@ -10,7 +10,7 @@ from incmrql.types.model import NOTHING, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class TypeParameter:
     """A type variable of a signature."""
 
     name: str
@@ -42,7 +42,7 @@ class Open:
         )
 
 
-Shape: TypeAlias = Type | Parameter | Some | Open
+Shape: TypeAlias = Type | TypeParameter | Some | Open
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,6 @@ class Signature:
         return f"{self.key('')}: {self.result}"
 
 
-T, U = Parameter("T"), Parameter("U")
-D = Parameter("decimal")
+T, U = TypeParameter("T"), TypeParameter("U")
+D = TypeParameter("decimal")
 """A decimal of any precision; the result has the precision of the argument."""

@@ -31,7 +31,7 @@ Parts: TypeAlias = Callable[[], typed.Expr | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class VariableOrigin:
     """What a variable was made from, and its elements with their notes."""
 
     note: Note
@@ -39,7 +39,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowLineage:
     """A row: the origins of its variables and what it was made from.
 
     `implied` are notes that everything made of the row gets in any case, so that they need not be
@@ -47,26 +47,26 @@ class Row:
     nothing is implied for them.
     """
 
-    origins: Mapping[int, Origin] = field(default_factory=dict)
+    origins: Mapping[int, VariableOrigin] = field(default_factory=dict)
     inputs: tuple[Note, ...] = ()
     implied: Note = ()
     deep: bool = False
 
-    def bind(self, origins: Mapping[int, Origin]) -> Row:
+    def bind(self, origins: Mapping[int, VariableOrigin]) -> RowLineage:
         """The row with more variables."""
         return replace(self, origins={**self.origins, **origins})
 
-    def use(self, note: Note) -> Row:
+    def use(self, note: Note) -> RowLineage:
         """The row, made from one more input."""
         implied = () if self.deep else (*self.implied, *note)
         return replace(self, inputs=(*self.inputs, note), implied=implied)
 
-    def inside(self, *, deep: bool) -> Row:
+    def inside(self, *, deep: bool) -> RowLineage:
         """The row as the start of a query inside it."""
         if self.deep:
             return replace(self, deep=deep)
         implied = (*self.implied, *[atom for note in self.inputs for atom in note])
-        return Row(self.origins, (), implied, deep)
+        return RowLineage(self.origins, (), implied, deep)
 
     def without_implied(self, note: Note) -> Note:
         """What a note says beyond what is implied."""
@@ -105,7 +105,7 @@ class Notes(Protocol):
         """A note as one expression."""
 
 
-class Leaves:
+class LeafLineage:
     """Lineage: leaves, each once."""
 
     type: Type = bag(LEAF)

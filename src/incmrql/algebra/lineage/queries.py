@@ -16,7 +16,16 @@ from typing import TypeVar, cast
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import pattern_variables
-from incmrql.algebra.lineage.notes import Leaves, Note, Notes, Origin, Parts, Row, Trees, element_of
+from incmrql.algebra.lineage.notes import (
+    LeafLineage,
+    Note,
+    Notes,
+    Parts,
+    RowLineage,
+    Trees,
+    VariableOrigin,
+    element_of,
+)
 from incmrql.algebra.lineage.selects import select_parts
 from incmrql.algebra.lineage.shapes import (
     annotate_all,
@@ -70,7 +79,7 @@ def annotate(
     scope = SourceScope(script)
     _refuse_random(item, scope)
     names = Names(last_number(script, item.expr))
-    notes: Notes = Leaves(names) if item.kind == "lineage" else Trees(names)
+    notes: Notes = LeafLineage(names) if item.kind == "lineage" else Trees(names)
     rewrite = LineageRewrite(notes, scope, stored, name)
     return AnnotatedQuery(rewrite.rows(item.expr), rewrite.stored_leaves, item.kind)
 
@@ -129,11 +138,11 @@ class LineageRewrite:
 
     # --- What a value was made from ---
 
-    def note(self, expr: typed.Expr, row: Row) -> Note:
+    def note(self, expr: typed.Expr, row: RowLineage) -> Note:
         """What the value of an expression was made from, beyond what the row implies."""
         return row.without_implied(self._note(expr, row))
 
-    def _note(self, expr: typed.Expr, row: Row) -> Note:
+    def _note(self, expr: typed.Expr, row: RowLineage) -> Note:
         notes = self.notes
         match expr:
             case typed.Var(variable):
@@ -167,7 +176,7 @@ class LineageRewrite:
             case _:
                 return self._other(expr, row)
 
-    def _other(self, expr: typed.Expr, row: Row) -> Note:
+    def _other(self, expr: typed.Expr, row: RowLineage) -> Note:
         """Any other construct: all that its operands use, or the bodies below its binders."""
         binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
         script = self.scope.script
@@ -175,7 +184,7 @@ class LineageRewrite:
         inputs = [self.note(part, row) for part in parts]
         return self.notes.value_note(type(expr).__name__.lower(), expr, inputs)
 
-    def _note_of_map(self, expr: typed.MapOver, row: Row) -> Note:
+    def _note_of_map(self, expr: typed.MapOver, row: RowLineage) -> Note:
         known = self.notes.collection_note("map", expr, self._known_parts(expr, row))
         if self.scope.is_never_null(expr.subject):
             return known
@@ -183,7 +192,7 @@ class LineageRewrite:
         missing = self.notes.value_note("map", typed.Const(None, type=ANY), (subject,))
         return self._either(build.is_present(expr.subject), known, missing)
 
-    def _note_of_if(self, expr: typed.If, row: Row) -> Note:
+    def _note_of_if(self, expr: typed.If, row: RowLineage) -> Note:
         test = self.note(expr.condition, row)
         then, otherwise = self.note(expr.then, row), self.note(expr.otherwise, row)
         branch = self._either(expr.condition, then, otherwise)
@@ -195,7 +204,7 @@ class LineageRewrite:
         both = self.notes.as_expr(then), self.notes.as_expr(otherwise)
         return (typed.If(condition, *both, type=self.notes.type),)
 
-    def _note_of_case(self, expr: typed.Case, row: Row) -> Note:
+    def _note_of_case(self, expr: typed.Case, row: RowLineage) -> Note:
         expr = self.copy(expr)
         subject = self.note(expr.subject, row)
         branches, adds_notes = [], False
@@ -221,7 +230,7 @@ class LineageRewrite:
 
     # --- Elements with their notes ---
 
-    def parts(self, expr: typed.Expr, row: Row, depth: int) -> typed.Expr | None:
+    def parts(self, expr: typed.Expr, row: RowLineage, depth: int) -> typed.Expr | None:
         """The elements with their notes, or None if only the note of the whole is known.
 
         `depth` says how many levels of nested collections need notes; 1: the elements alone.
@@ -257,14 +266,14 @@ class LineageRewrite:
             case _:
                 return None
 
-    def elements(self, expr: typed.Expr, row: Row, depth: int) -> typed.Expr:
+    def elements(self, expr: typed.Expr, row: RowLineage, depth: int) -> typed.Expr:
         """The elements with their notes; an element of unknown note gets that of the whole."""
         parts = self.parts(expr, row, depth)
         return (
             self._coarse_elements(expr, row) if parts is None else self.complete(parts, expr, row)
         )
 
-    def complete(self, parts: typed.Expr, expr: typed.Expr, row: Row) -> typed.Expr:
+    def complete(self, parts: typed.Expr, expr: typed.Expr, row: RowLineage) -> typed.Expr:
         """Parts in which the whole's note is used wherever null stands for unknown parts."""
         if not self._sometimes_known or is_always_known(parts):
             return parts
@@ -274,18 +283,18 @@ class LineageRewrite:
         body = typed.If(is_known, build.var(known), coarse, type=parts.type)
         return typed.Case(parts, (typed.Branch(typed.Bind(known), body),), type=parts.type)
 
-    def _coarse_elements(self, expr: typed.Expr, row: Row) -> typed.Expr:
+    def _coarse_elements(self, expr: typed.Expr, row: RowLineage) -> typed.Expr:
         note = self.note(expr, row)
         return annotate_all(
             expr, lambda one: self.notes.value_note("element", one, (note,)), self.notes
         )
 
-    def _known_parts(self, expr: typed.Expr, row: Row) -> typed.Expr:
+    def _known_parts(self, expr: typed.Expr, row: RowLineage) -> typed.Expr:
         parts = self.parts(expr, row, 1)
         assert parts is not None
         return parts
 
-    def _shown_parts(self, expr: typed.Expr, row: Row) -> typed.Expr | None:
+    def _shown_parts(self, expr: typed.Expr, row: RowLineage) -> typed.Expr | None:
         """The parts that a tree shows; None for lineage, whose inputs have all of their leaves."""
         return self.parts(expr, row, 1) if self.notes.is_tree else None
 
@@ -307,12 +316,12 @@ class LineageRewrite:
     def _number(self, identity: object) -> int:
         return self._numbers.setdefault(identity, len(self._numbers))
 
-    def _parts_of_map(self, expr: typed.MapOver, row: Row, depth: int) -> typed.Expr:
+    def _parts_of_map(self, expr: typed.MapOver, row: RowLineage, depth: int) -> typed.Expr:
         subject = self.elements(expr.subject, row, 1 + nesting(expr.variable.type))
         part = self.names.variable("part", element_of(subject))
         note = (build.item(build.var(part), 1),)
         bound = row.bind(
-            {expr.variable.number: Origin(note, lambda: parts_of_element(build.var(part)))}
+            {expr.variable.number: VariableOrigin(note, lambda: parts_of_element(build.var(part)))}
         )
         if expr.flatten:
             body = self.elements(expr.body, bound, depth)
@@ -326,7 +335,7 @@ class LineageRewrite:
         value = build.item(build.var(part), 0)
         return map_parts(part, substitute(body, {expr.variable: value}), subject, expr, self.names)
 
-    def _parts_of_case(self, expr: typed.Case, row: Row, depth: int) -> typed.Expr | None:
+    def _parts_of_case(self, expr: typed.Case, row: RowLineage, depth: int) -> typed.Expr | None:
         rows = [row.bind(self._bind_pattern(b.pattern, expr.subject, row)) for b in expr.branches]
         bodies = [
             (branch.body, self.parts(branch.body, bound, depth))
@@ -381,23 +390,27 @@ class LineageRewrite:
         return typed.MapOver(one, parts, body, False, type=Collection(kind, body.type))
 
     def _bind_pattern(
-        self, pattern: typed.Pattern, subject: typed.Expr, row: Row
-    ) -> dict[int, Origin]:
+        self, pattern: typed.Pattern, subject: typed.Expr, row: RowLineage
+    ) -> dict[int, VariableOrigin]:
         note = self.note(subject, row)
         return self.origins(pattern, note, lambda: self.parts(subject, row, nesting(subject.type)))
 
-    def origins(self, pattern: typed.Pattern, note: Note, parts: Parts) -> dict[int, Origin]:
+    def origins(
+        self, pattern: typed.Pattern, note: Note, parts: Parts
+    ) -> dict[int, VariableOrigin]:
         """The origins of what a pattern binds: the whole, or parts of it."""
         if isinstance(pattern, typed.Bind):
-            return {pattern.variable.number: Origin(note, parts)}
+            return {pattern.variable.number: VariableOrigin(note, parts)}
         return {
-            variable.number: Origin(self.notes.value_note("part", build.var(variable), (note,)))
+            variable.number: VariableOrigin(
+                self.notes.value_note("part", build.var(variable), (note,))
+            )
             for variable in pattern_variables(pattern)
         }
 
-    def outermost(self) -> Row:
+    def outermost(self) -> RowLineage:
         """The row without variables that a query starts from."""
-        return Row(deep=self.notes.is_tree)
+        return RowLineage(deep=self.notes.is_tree)
 
     def copy(self, expr: Expr) -> Expr:
         """A copy of the expression with variables of its own."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import pattern_variables, used_after_group
-from incmrql.algebra.lineage.notes import Origin, Row, element_of
+from incmrql.algebra.lineage.notes import RowLineage, VariableOrigin, element_of
 from incmrql.algebra.lineage.shapes import (
     GroupedPairs,
     annotated_element,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from incmrql.algebra.lineage.queries import LineageRewrite
 
 
-def select_parts(t: LineageRewrite, query: typed.Select, row: Row, depth: int) -> typed.Expr:
+def select_parts(t: LineageRewrite, query: typed.Select, row: RowLineage, depth: int) -> typed.Expr:
     """The elements of a select, each with what its row and its head were made from."""
     start = inner = row.inside(deep=t.notes.is_tree or depth > 1)
     qualifiers: list[typed.Qualifier] = []
@@ -51,7 +51,7 @@ def _kind(query: typed.Select, element: Type) -> Collection:
     return list_of(element) if query.order else bag(element)
 
 
-def _note(t: LineageRewrite, head: typed.Expr, row: Row) -> typed.Expr:
+def _note(t: LineageRewrite, head: typed.Expr, row: RowLineage) -> typed.Expr:
     """What an element was made from: the inputs of its row, and those of its head."""
     shown = t.parts(head, row, 1) if t.notes.is_tree else None
     inputs = (*row.inputs, t.note(head, row))
@@ -59,8 +59,11 @@ def _note(t: LineageRewrite, head: typed.Expr, row: Row) -> typed.Expr:
 
 
 def _add_qualifier(
-    t: LineageRewrite, qualifier: typed.Qualifier, row: Row, qualifiers: list[typed.Qualifier]
-) -> Row:
+    t: LineageRewrite,
+    qualifier: typed.Qualifier,
+    row: RowLineage,
+    qualifiers: list[typed.Qualifier],
+) -> RowLineage:
     """Append a qualifier, with notes; the row after it."""
     match qualifier:
         case typed.Generator(pattern, domain):
@@ -79,9 +82,9 @@ def _add_generator(
     t: LineageRewrite,
     pattern: typed.Pattern,
     domain: typed.Expr,
-    row: Row,
+    row: RowLineage,
     qualifiers: list[typed.Qualifier],
-) -> Row:
+) -> RowLineage:
     wanted = 1 + nesting(range_type(domain)) if row.deep else 1
     parts = t.parts(domain, row, wanted)
     if parts is None:
@@ -104,9 +107,9 @@ def _add_opaque_generator(
     t: LineageRewrite,
     pattern: typed.Pattern,
     domain: typed.Expr,
-    row: Row,
+    row: RowLineage,
     qualifiers: list[typed.Qualifier],
-) -> Row:
+) -> RowLineage:
     """Append a generator whose elements all have the note of the whole collection."""
     note = t.note(domain, row)
     if not t.notes.is_tree:
@@ -123,18 +126,22 @@ class GroupLift:
     """A group by, which lifts what is used of the rows of a group to bags."""
 
     def __init__(
-        self, t: LineageRewrite, query: typed.Select, rows: Row, qualifiers: list[typed.Qualifier]
+        self,
+        t: LineageRewrite,
+        query: typed.Select,
+        rows: RowLineage,
+        qualifiers: list[typed.Qualifier],
     ) -> None:
         assert query.group is not None
         self.t, self.given, self.rows, self.qualifiers = t, query.group, rows, qualifiers
         self.lifted = list(query.group.lifted)
         self.wanted = used_after_group(query)
 
-    def row(self, outer: Row) -> Row:
+    def row(self, outer: RowLineage) -> RowLineage:
         """A group as a row, made from its members."""
         t, group = self.t, self.given
         origins = {
-            variable.number: Origin(t.notes.value_note("key", build.var(variable), ()))
+            variable.number: VariableOrigin(t.notes.value_note("key", build.var(variable), ()))
             for variable in pattern_variables(group.patterns)
         }
         for variable, many in group.lifted:
@@ -142,7 +149,7 @@ class GroupLift:
             origins[many.number] = self._values(many, build.var(variable), origin)
         record = self._record()
         inputs = [self.rows.origins[v.number].note for v in group.rows]
-        of_row = Origin(t.notes.value_note("row", record, inputs))
+        of_row = VariableOrigin(t.notes.value_note("row", record, inputs))
         origins[group.partition.number] = self._values(group.partition, record, of_row)
         member = t.notes.as_expr(t.notes.value_note("row", record, self.rows.inputs))
         note = t.notes.group_note(build.var(group.partition), self._lift(member))
@@ -165,13 +172,17 @@ class GroupLift:
     def _record(self) -> typed.Expr:
         return build.record_of([(v.name, build.var(v)) for v in self.given.rows])
 
-    def _values(self, many: typed.Variable, value: typed.Expr, origin: Origin) -> Origin:
+    def _values(
+        self, many: typed.Variable, value: typed.Expr, origin: VariableOrigin
+    ) -> VariableOrigin:
         """The origin of the bag of a value in each row; unless deep, the row implies its notes."""
         if many not in self.wanted or not self.rows.deep:
-            return Origin(())
+            return VariableOrigin(())
         note = self.t.notes.as_expr(origin.note)
         parts = self._lift(annotated_element(value, note, origin.parts()))
-        return Origin(self.t.notes.collection_note("group", build.var(many), parts), lambda: parts)
+        return VariableOrigin(
+            self.t.notes.collection_note("group", build.var(many), parts), lambda: parts
+        )
 
     def _lift(self, value: typed.Expr) -> typed.Expr:
         """The bag of the values of an expression over the rows of a group."""

@@ -60,7 +60,7 @@ Node: TypeAlias = Term | typed.Expr | Query
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RewriteStep:
     """One use of one rule."""
 
     rule: Rule
@@ -75,7 +75,7 @@ def show_node(node: Node) -> str:
     return show_term(node) if isinstance(node, Term) else show_expr(node)
 
 
-def show_step(step: Step) -> str:
+def show_step(step: RewriteStep) -> str:
     """A step with its law, and what it did."""
     before, after = show_node(step.before), show_node(step.after)
     return f"{step.rule.name}: {step.rule.law}\n{before}\n=\n{after}"
@@ -96,13 +96,13 @@ def query_rule(name: str, *, law: str) -> Callable[[QueryRewrite], QueryRule]:
     return lambda rewrite: QueryRule(name, law, rewrite)
 
 
-def normalize(query: Query, rules: Sequence[Rule], names: Names) -> tuple[Query, list[Step]]:
+def normalize(query: Query, rules: Sequence[Rule], names: Names) -> tuple[Query, list[RewriteStep]]:
     """Apply `rules` until none applies; the final query, and how it was reached."""
-    engine = Engine(names)
+    engine = Rewriter(names)
     return engine.run(query, rules), engine.steps
 
 
-class Engine:
+class Rewriter:
     """The rules in use, and the steps taken so far.
 
     Nodes in which no rule applies are settled: known by their identity, they are not looked at
@@ -111,7 +111,7 @@ class Engine:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self.steps: list[Step] = []
+        self.steps: list[RewriteStep] = []
         self.terms: list[TermRule] = []
         self.exprs: list[ExprRule] = []
         self.queries: list[QueryRule] = []
@@ -137,7 +137,7 @@ class Engine:
             after = rule.rewrite(query, self.names)
             if after is not None:
                 same_type = after.result.type == query.result.type
-                self._note(Step(rule, query, after), same_type=same_type)
+                self._note(RewriteStep(rule, query, after), same_type=same_type)
                 return self.query(after)
         return query
 
@@ -164,7 +164,9 @@ class Engine:
         for rule in self.terms:
             after = rule.rewrite(term, self.names)
             if after is not None:
-                self._note(Step(rule, term, after), same_type=element(after) == element(term))
+                self._note(
+                    RewriteStep(rule, term, after), same_type=element(after) == element(term)
+                )
                 return self._simplify(after)
         return term
 
@@ -190,12 +192,12 @@ class Engine:
         for rule in self.exprs:
             after = rule.rewrite(expr, self.names)
             if after is not None:
-                self._note(Step(rule, expr, after), same_type=after.type == expr.type)
+                self._note(RewriteStep(rule, expr, after), same_type=after.type == expr.type)
                 return self.expr(after)
         self._settled_exprs[id(expr)] = expr
         return expr
 
-    def _note(self, step: Step, *, same_type: bool) -> None:
+    def _note(self, step: RewriteStep, *, same_type: bool) -> None:
         if not same_type:
             raise InternalError(f"a rule changed the type\n{show_step(step)}")
         self.steps.append(step)

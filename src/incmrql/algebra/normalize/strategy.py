@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from incmrql.algebra.normalize.rewrite import Engine, Rule, Step
+from incmrql.algebra.normalize.rewrite import Rewriter, RewriteStep, Rule
 from incmrql.algebra.normalize.rules import (
     aggregates,
     expressions,
@@ -43,7 +43,7 @@ new_check: Callable[[], Callable[[Query], None]] | None = None
 """Makes, for one query, a check that is called after every phase; tests set it."""
 
 
-def normal_form(query: Query, names: Names | None = None) -> tuple[Query, list[Step]]:
+def normal_form(query: Query, names: Names | None = None) -> tuple[Query, list[RewriteStep]]:
     """The normal form of a query, and how it was reached; `names` supplies new variables.
 
     The views that it uses have their normal form already: rules see their rows as they see those
@@ -54,7 +54,7 @@ def normal_form(query: Query, names: Names | None = None) -> tuple[Query, list[S
     if names is None:
         parts = (query, *(view.parts for view in views))
         names = Names(max((variable.number for variable in variables_of(parts)), default=0))
-    engine = Engine(names)
+    engine = Rewriter(names)
     check = None if new_check is None else new_check()
     for phase in PHASES:
         own = engine.run(own, phase.rules)

@@ -12,7 +12,7 @@ from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import Clauses, pattern_variables, used_after_group
 from incmrql.algebra.rows import (
     NO_VARIABLES,
-    Rows,
+    RowsTerm,
     column,
     extend,
     filter_rows,
@@ -36,7 +36,7 @@ def correlation_key(carried: Sequence[typed.Variable]) -> typed.Expr:
 # --- from and where ----------------------------------------------------------------------
 
 
-def from_where(t: Translator, clauses: Clauses, start: Rows) -> Rows:
+def from_where(t: Translator, clauses: Clauses, start: RowsTerm) -> RowsTerm:
     """The rows of the from clause for which the conditions hold, for each row of `start`."""
     steps, conditions = join_steps(t, clauses, start.variables)
     rows, pending = _filter(t, start, conditions)
@@ -49,8 +49,8 @@ def from_where(t: Translator, clauses: Clauses, start: Rows) -> Rows:
 
 
 def _filter(
-    t: Translator, rows: Rows, pending: list[typed.Expr], *, is_complete: bool = False
-) -> tuple[Rows, list[typed.Expr]]:
+    t: Translator, rows: RowsTerm, pending: list[typed.Expr], *, is_complete: bool = False
+) -> tuple[RowsTerm, list[typed.Expr]]:
     """Filter rows by the pending conditions whose variables they have; also what stays pending.
 
     A random condition waits until the rows are those of the complete from clause.
@@ -67,8 +67,8 @@ def _filter(
 
 
 def _apply_step(
-    t: Translator, rows: Rows, step: JoinStep, pending: list[typed.Expr]
-) -> tuple[Rows, list[typed.Expr]]:
+    t: Translator, rows: RowsTerm, step: JoinStep, pending: list[typed.Expr]
+) -> tuple[RowsTerm, list[typed.Expr]]:
     """The rows after one more qualifier, and the pending conditions."""
     match step.qualifier:
         case typed.Generator() as generator:
@@ -79,20 +79,20 @@ def _apply_step(
             return rows, [*pending, condition]
 
 
-def _bind(t: Translator, rows: Rows, binding: typed.Binding) -> Rows:
+def _bind(t: Translator, rows: RowsTerm, binding: typed.Binding) -> RowsTerm:
     """Each row with the variables of a binding."""
     rows, ready = t.attach(rows, binding.value)
     bind = typed.Binding(binding.pattern, ready)
     return extend(t.names, rows, (bind,), pattern_variables(binding.pattern))
 
 
-def _flatten(t: Translator, rows: Rows, pattern: typed.Pattern, domain: typed.Expr) -> Rows:
+def _flatten(t: Translator, rows: RowsTerm, pattern: typed.Pattern, domain: typed.Expr) -> RowsTerm:
     """Each row with the elements of a collection inside of it."""
     rows, ready = t.attach(rows, domain)
     return extend(t.names, rows, (typed.Generator(pattern, ready),), pattern_variables(pattern))
 
 
-def _with_part(t: Translator, rows: Rows, part: InRow) -> Rows:
+def _with_part(t: Translator, rows: RowsTerm, part: InRow) -> RowsTerm:
     if isinstance(part, typed.Binding):
         return _bind(t, rows, part)
     return _flatten(t, rows, part.pattern, t.scope.resolve(part.domain, t.names))
@@ -100,11 +100,11 @@ def _with_part(t: Translator, rows: Rows, part: InRow) -> Rows:
 
 def _apply_generator(
     t: Translator,
-    rows: Rows,
+    rows: RowsTerm,
     generator: typed.Generator,
     parts: Sequence[InRow],
     pending: list[typed.Expr],
-) -> tuple[Rows, list[typed.Expr]]:
+) -> tuple[RowsTerm, list[typed.Expr]]:
     """Each row with the elements of a domain: unnested inside the row, or joined.
 
     The parts are over elements of the domain alone, and evaluated before they are joined.
@@ -122,7 +122,7 @@ def _apply_generator(
     term = t.term(domain)
     one = t.names.variable("x", element(term))
     matched = build.select(row_of(new), (typed.Binding(pattern, build.var(one)),))
-    right, pending = _filter(t, Rows(CMap(one, matched, term), new), pending)
+    right, pending = _filter(t, RowsTerm(CMap(one, matched, term), new), pending)
     for part in parts:
         right, pending = _filter(t, _with_part(t, right, part), pending)
     if rows == NO_VARIABLES:
@@ -170,7 +170,7 @@ def _equality(
 
 
 def head_pairs(
-    t: Translator, select: typed.Select, rows: Rows, carried: Sequence[typed.Variable]
+    t: Translator, select: typed.Select, rows: RowsTerm, carried: Sequence[typed.Variable]
 ) -> Term:
     """Pairs (carried variables, head) of a select over the rows of its from and where clauses.
 
@@ -199,7 +199,7 @@ def is_sorted(select: typed.Select) -> bool:
 
 
 def _distinct_pairs(
-    t: Translator, rows: Rows, select: typed.Select, pair: typed.Expr, orders: list[typed.Expr]
+    t: Translator, rows: RowsTerm, select: typed.Select, pair: typed.Expr, orders: list[typed.Expr]
 ) -> Term:
     """Distinct heads; if the select is sorted, each with the first of its sort keys."""
     keys = build.tuple_of(*orders)
@@ -223,11 +223,11 @@ def _distinct_pairs(
 
 def _group(
     t: Translator,
-    rows: Rows,
+    rows: RowsTerm,
     select: typed.Select,
     group: typed.Group,
     carried: Sequence[typed.Variable],
-) -> Rows:
+) -> RowsTerm:
     """One row for each group, with the variables that the query uses after grouping."""
     keys: list[typed.Expr] = []
     for key in group.keys:
@@ -249,7 +249,7 @@ def _group(
     if group.partition in wanted:
         binds.append(typed.Binding(typed.Bind(group.partition), _partition_of(t, members, group)))
     variables = tuple(v for bind in binds for v in pattern_variables(bind))
-    return Rows(CMap(one, build.select(row_of(variables), binds), groups), variables)
+    return RowsTerm(CMap(one, build.select(row_of(variables), binds), groups), variables)
 
 
 def _column_of(t: Translator, members: typed.Expr, row: typed.Variable) -> typed.Expr:

@@ -16,7 +16,7 @@ from typing import Final
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import flatten_clauses
 from incmrql.algebra.normalize.strategy import normal_form
-from incmrql.algebra.rows import NO_VARIABLES, Names, Rows, distinct_elements, map_rows
+from incmrql.algebra.rows import NO_VARIABLES, Names, RowsTerm, distinct_elements, map_rows
 from incmrql.algebra.scope import SourceScope, last_number, translation_error
 from incmrql.algebra.term import (
     CMap,
@@ -131,7 +131,7 @@ class _Translation:
         term = map_rows(self.names, rows, build.bag_of(result))
         return Query(((one, term),), typed.Builtin("elem", (build.var(one),), type=expr.type))
 
-    def attach(self, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
+    def attach(self, rows: RowsTerm, expr: typed.Expr) -> tuple[RowsTerm, typed.Expr]:
         """Make each sub-query a variable of the rows: the new rows, the expression over them."""
         return unnest.attach(self, rows, expr)
 

@@ -22,7 +22,7 @@ from incmrql.algebra.comprehensions import (
 )
 from incmrql.algebra.rows import (
     NO_VARIABLES,
-    Rows,
+    RowsTerm,
     distinct_values,
     extend,
     map_rows,
@@ -51,7 +51,7 @@ from incmrql.types.walk import (
 )
 
 
-def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
+def attach(t: Translator, rows: RowsTerm, expr: typed.Expr) -> tuple[RowsTerm, typed.Expr]:
     """Make each sub-query a variable of the rows: the new rows, the expression over them."""
 
     def visit(node: typed.Expr) -> typed.Expr:
@@ -116,7 +116,7 @@ def _generator_over(
     return typed.Generator(pattern, numbered), [typed.Order(build.var(position), False)]
 
 
-def _with_pattern_variables(t: Translator, rows: Rows, case: typed.Case) -> Rows:
+def _with_pattern_variables(t: Translator, rows: RowsTerm, case: typed.Case) -> RowsTerm:
     """The rows with the pattern variables of a case that sub-queries in its branches use."""
     for branch in case.branches:
         if not t.scope.reads(branch.body):
@@ -136,7 +136,7 @@ def _with_pattern_variables(t: Translator, rows: Rows, case: typed.Case) -> Rows
     return rows
 
 
-def _unnest(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
+def _unnest(t: Translator, rows: RowsTerm, expr: typed.Expr) -> tuple[RowsTerm, typed.Expr]:
     """Make a sub-query a variable of the rows: the new rows, and its collection."""
     outer = t.scope.row_variables(expr)
     if not outer <= set(rows.variables):
@@ -150,7 +150,7 @@ def _unnest(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Ex
     return by_equalities or _unnest_by_values(t, rows, expr, outer)
 
 
-def _with_whole(t: Translator, rows: Rows, term: Term) -> tuple[Rows, typed.Expr]:
+def _with_whole(t: Translator, rows: RowsTerm, term: Term) -> tuple[RowsTerm, typed.Expr]:
     """Each row with a variable that holds all elements of a term."""
     one = t.names.variable("x", element(term))
     pairs = CMap(one, build.bag_of(build.tuple_of(build.unit(), build.var(one))), term)
@@ -159,8 +159,8 @@ def _with_whole(t: Translator, rows: Rows, term: Term) -> tuple[Rows, typed.Expr
 
 
 def _unnest_by_values(
-    t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
-) -> tuple[Rows, typed.Expr]:
+    t: Translator, rows: RowsTerm, expr: typed.Select, outer: set[typed.Variable]
+) -> tuple[RowsTerm, typed.Expr]:
     """Translate a sub-query over the distinct values of the outer variables that it uses."""
     rows, limit = _limit(t, rows, expr)
     rows, expr = _with_parts(t, rows, replace(expr, limit=None), outer)
@@ -176,8 +176,8 @@ def _unnest_by_values(
 
 
 def _with_parts(
-    t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
-) -> tuple[Rows, typed.Select]:
+    t: Translator, rows: RowsTerm, expr: typed.Select, outer: set[typed.Variable]
+) -> tuple[RowsTerm, typed.Select]:
     """Give the parts `x.A` of outer variables that a sub-query uses variables of their own.
 
     Rows that agree on these parts then share one correlation value, whatever else they hold.
@@ -201,8 +201,8 @@ def _with_parts(
 
 
 def _unnest_by_equalities(
-    t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
-) -> tuple[Rows, typed.Expr] | None:
+    t: Translator, rows: RowsTerm, expr: typed.Select, outer: set[typed.Variable]
+) -> tuple[RowsTerm, typed.Expr] | None:
     """Translate a sub-query that depends on the outer rows only by conditions `outer = inner`."""
     clauses = flatten_clauses(expr, t.scope, t.names)
     inside = {v for q in clauses.qualifiers for v in pattern_variables(q)} | bound_variables(expr)
@@ -221,16 +221,18 @@ def _unnest_by_equalities(
     return rows, _in_order(t, expr, build.var(many), limit)
 
 
-def _limit(t: Translator, rows: Rows, expr: typed.Select) -> tuple[Rows, typed.Expr | None]:
+def _limit(t: Translator, rows: RowsTerm, expr: typed.Select) -> tuple[RowsTerm, typed.Expr | None]:
     return (rows, None) if expr.limit is None else attach(t, rows, expr.limit)
 
 
-def _without_nulls(t: Translator, rows: Rows, variables: tuple[typed.Variable, ...]) -> Rows:
+def _without_nulls(
+    t: Translator, rows: RowsTerm, variables: tuple[typed.Variable, ...]
+) -> RowsTerm:
     """The rows in which none of the variables is null: null equals nothing."""
     body = build.bag_of(row_of(rows.variables))
     for variable in variables:
         body = build.unless_null(build.var(variable), body)
-    return Rows(map_rows(t.names, rows, body), rows.variables)
+    return RowsTerm(map_rows(t.names, rows, body), rows.variables)
 
 
 def _in_order(

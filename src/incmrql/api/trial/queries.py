@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from incmrql.api.plans import InputOptions, SparkProgram, current_rows, of_frames, of_sql
-from incmrql.api.results import Script
+from incmrql.api.results import PreparedScript
 from incmrql.api.scripts import load
 from incmrql.api.trial.cuts import Cut, History
 from incmrql.api.trial.jobs import frame_of_file
@@ -191,7 +191,7 @@ class SparkQuery:
     def start(self) -> Run:
         frames = [self._answer_frame(number) for number in self._moving]
         program = of_frames(self._session, frames, self._options)
-        script = Script(self._session, program.compiled, (), None, {}, program)
+        script = PreparedScript(self._session, program.compiled, (), None, {}, program)
         options = StreamOptions(settle=0.0, on_arithmetic="fail")
         run = script.run(options, lambda _item, _value: None, Quiet())
         assert run is not None

@@ -29,7 +29,7 @@ from incmrql.spark.sources.registered import frame_row_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from incmrql.api.results import Script
+    from incmrql.api.results import PreparedScript
     from incmrql.api.runs import Run
     from incmrql.api.streams import PushedStream
     from incmrql.values import Value
@@ -65,7 +65,7 @@ class _InBatches:
     """The answers by batch queries over a snapshot."""
 
     session: Session
-    script: Script
+    script: PreparedScript
     numbers: Sequence[int]
     values: list[Value] = field(default_factory=list)
 
@@ -87,7 +87,11 @@ class MrqlQuery:
     may_round = False
 
     def __init__(
-        self, script: Script, tables: Sequence[_PushedTable], uses: Sequence[TableUse], folder: Path
+        self,
+        script: PreparedScript,
+        tables: Sequence[_PushedTable],
+        uses: Sequence[TableUse],
+        folder: Path,
     ) -> None:
         self.compiled, self.uses = script.compiled, uses
         self._script, self._tables, self._folder = script, tables, folder
@@ -145,7 +149,7 @@ def mrql_query(session: Session, path: Path, data: TriedData, folder: Path) -> M
     return MrqlQuery(script, tables, [*(table.use for table in tables), *uses], folder)
 
 
-def _check(script: Script, path: Path) -> None:
+def _check(script: PreparedScript, path: Path) -> None:
     """Refuse a script that a trial cannot run."""
     for item in script.compiled.items:
         if item.item.kind not in _ANSWERS:
@@ -167,7 +171,7 @@ def _check(script: Script, path: Path) -> None:
         raise DataError("R317", "the query reads no table that can change", hint=hint)
 
 
-def _streams(script: Script) -> Sequence[Any]:
+def _streams(script: PreparedScript) -> Sequence[Any]:
     if not script.streaming:
         return ()
     return script.compiled.program(script.streaming).streams

@@ -30,13 +30,13 @@ from incmrql.catalyst.expressions.spans import (
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, FLOAT, INT, LONG, Decimal, Type, is_integer
 from incmrql.values.numbers import MOST_DIGITS
 
 
-def _operands(node: PlanNode, scope: Scope) -> tuple[typed.Expr, typed.Expr]:
+def _operands(node: PlanNode, scope: ColumnScope) -> tuple[typed.Expr, typed.Expr]:
     left, right = scope.expression(node["left"]), scope.expression(node["right"])
     if not (isinstance(left.type, Decimal) and isinstance(right.type, Decimal)):
         require_one_type(node, (left, right))
@@ -44,7 +44,7 @@ def _operands(node: PlanNode, scope: Scope) -> tuple[typed.Expr, typed.Expr]:
 
 
 def _operator(op: typed.ArithmeticOp) -> Convert:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         left, right = _operands(node, scope)
         if is_interval(type_of(node)):
             return sum_of_intervals(op, left, right, node)
@@ -69,7 +69,7 @@ def _arithmetic(op: typed.ArithmeticOp) -> Rule:
     return rule(_operator(op), "left", "right", *MODES)
 
 
-def _whole_quotient(node: PlanNode, scope: Scope) -> typed.Expr:
+def _whole_quotient(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`div`, whose result is a long."""
     left, right = _operands(node, scope)
     mode = mode_of(node)
@@ -79,20 +79,20 @@ def _whole_quotient(node: PlanNode, scope: Scope) -> typed.Expr:
     return typed.Arithmetic("/", left, right, mode, type=LONG)
 
 
-def _pmod(node: PlanNode, scope: Scope) -> typed.Expr:
+def _pmod(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     left, right = _operands(node, scope)
     _require_divisible(node, left.type, right.type)
     return call("spark.pmod", [left, right], type_of(node), mode_of(node))
 
 
-def _minus(node: PlanNode, scope: Scope) -> typed.Expr:
+def _minus(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand = scope.expression(node["child"])
     if is_interval(operand.type):
         return opposite_of(operand)
     return typed.Negate(operand, mode_of(node), type=type_of(node))
 
 
-def _absolute(node: PlanNode, scope: Scope) -> typed.Expr:
+def _absolute(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand, mode = scope.expression(node["child"]), mode_of(node)
     type_ = type_of(node)
     if is_interval(type_):
@@ -108,7 +108,7 @@ def _absolute(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _round(function: str) -> Convert:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operand, digits = scope.expression(node["child"]), scope.expression(node["scale"])
         count, type_ = constant_of(digits), type_of(node)
         if count is None:
@@ -137,7 +137,7 @@ def _rounded_integer(
 def _to_digits(function: str) -> Convert:
     """`ceil` and `floor` to a constant number of digits, of decimals."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operand, digits = scope.expression(node["child"]), scope.expression(node["scale"])
         if not isinstance(operand.type, Decimal) or constant_of(digits) is None:
             raise Refused("C104", f"{node.name} of {operand.type} is not converted", node=node)
@@ -146,7 +146,7 @@ def _to_digits(function: str) -> Convert:
     return convert
 
 
-def _bit(node: PlanNode, scope: Scope) -> typed.Expr:
+def _bit(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The bit of an integer at a place; it fails beyond the bits of the type."""
     number, place = scope.expressions((node["left"], node["right"]))
     if number.type not in (INT, LONG) or place.type != INT:
@@ -155,7 +155,7 @@ def _bit(node: PlanNode, scope: Scope) -> typed.Expr:
     return typed.Cast(bit, "try", type=type_of(node))
 
 
-def _bucket(node: PlanNode, scope: Scope) -> typed.Expr:
+def _bucket(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     names = ("value", "minValue", "maxValue", "numBucket")
     operands = scope.expressions([node[name] for name in names])
     if [operand.type for operand in operands] != [DOUBLE, DOUBLE, DOUBLE, LONG]:
@@ -164,7 +164,7 @@ def _bucket(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _to_whole(function: str) -> Convert:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operand = scope.expression(node["child"])
         if is_integer(operand.type):
             return operand
@@ -173,22 +173,22 @@ def _to_whole(function: str) -> Convert:
     return convert
 
 
-def _root(node: PlanNode, scope: Scope) -> typed.Expr:
+def _root(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return call("sqrt", [scope.expression(node["child"])], DOUBLE)
 
 
 def _binary(function: str) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         return call(function, scope.expressions((node["left"], node["right"])), type_of(node))
 
     return rule(convert, "left", "right")
 
 
-def _invert_bits(node: PlanNode, scope: Scope) -> typed.Expr:
+def _invert_bits(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return call("spark.bitnot", [scope.expression(node["child"])], type_of(node))
 
 
-def _bit_count(node: PlanNode, scope: Scope) -> typed.Expr:
+def _bit_count(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand = scope.expression(node["child"])
     if operand.type == BOOL:
         operand = typed.Cast(operand, "ansi", type=LONG)
@@ -196,7 +196,7 @@ def _bit_count(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _of_double(function: str) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operand = scope.expression(node["child"])
         if is_interval(operand.type):
             operand = typed.Widen(number_of(operand), type=DOUBLE)
@@ -205,23 +205,23 @@ def _of_double(function: str) -> Rule:
     return rule(convert, "child")
 
 
-def _factorial(node: PlanNode, scope: Scope) -> typed.Expr:
+def _factorial(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return call("spark.factorial", [scope.expression(node["child"])], LONG)
 
 
-def _pi(_node: PlanNode, _scope: Scope) -> typed.Expr:
+def _pi(_node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     return const(math.pi, DOUBLE)
 
 
-def _e(_node: PlanNode, _scope: Scope) -> typed.Expr:
+def _e(_node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     return const(math.e, DOUBLE)
 
 
-def _operand(node: PlanNode, scope: Scope) -> typed.Expr:
+def _operand(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return scope.expression(node["child"])
 
 
-def _is_nan(node: PlanNode, scope: Scope) -> typed.Expr:
+def _is_nan(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """Whether a number is NaN: false of null."""
     operand = scope.expression(node["child"])
     if operand.type not in (FLOAT, DOUBLE):
@@ -230,7 +230,7 @@ def _is_nan(node: PlanNode, scope: Scope) -> typed.Expr:
     return when(same, const(True, BOOL), const(False, BOOL))
 
 
-def _nan_to(node: PlanNode, scope: Scope) -> typed.Expr:
+def _nan_to(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The left operand, or the right one where the left one is NaN."""
     left, right = _operands(node, scope)
 

@@ -23,7 +23,7 @@ from incmrql.catalyst.expressions.rules import (
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import (
     BOOL,
@@ -53,23 +53,23 @@ def element_of(array: typed.Expr, node: PlanNode) -> Type:
 # --- Making and taking apart ---
 
 
-def _struct(node: PlanNode, scope: Scope) -> typed.Expr:
+def _struct(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The values of a struct; every second child is a name, which the type has too."""
     return typed.MakeRecord(tuple(scope.expressions(node["children"][1::2])), type=type_of(node))
 
 
-def _field(node: PlanNode, scope: Scope) -> typed.Expr:
+def _field(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     subject = scope.expression(node["child"])
     if not isinstance(subject.type, Record):
         return null(type_of(node))  # of a struct that is refused
     return build.field(subject, subject.type.names[node["ordinal"]])
 
 
-def _array(node: PlanNode, scope: Scope) -> typed.Expr:
+def _array(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return typed.MakeCollection(tuple(scope.expressions(node["children"])), type=type_of(node))
 
 
-def _item(node: PlanNode, scope: Scope) -> typed.Expr:
+def _item(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """An element by its place, from 0; null or a failure where there is none."""
     array, index = scope.expressions((node["child"], node["ordinal"]))
     return let(
@@ -100,7 +100,7 @@ def element_at(array: typed.Expr, index: typed.Expr, *, fails: bool, node: PlanN
     return when(inside, element, when(missing, null(type_), outside))
 
 
-def _size(node: PlanNode, scope: Scope) -> typed.Expr:
+def _size(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     array = scope.expression(node["child"])
     element_of(array, node)
     if not node["legacySizeOfNull"]:
@@ -111,7 +111,9 @@ def _size(node: PlanNode, scope: Scope) -> typed.Expr:
 # --- Functions of elements ---
 
 
-def _parameters(function: PlanNode, scope: Scope, count: int) -> tuple[list[typed.Variable], Scope]:
+def _parameters(
+    function: PlanNode, scope: ColumnScope, count: int
+) -> tuple[list[typed.Variable], ColumnScope]:
     """The variables of a lambda, and the scope of its body."""
     arguments = function["arguments"]
     if function.name != "LambdaFunction" or len(arguments) != count:
@@ -125,7 +127,7 @@ def _parameters(function: PlanNode, scope: Scope, count: int) -> tuple[list[type
 
 
 def _over(
-    array: typed.Expr, function: PlanNode, scope: Scope, node: PlanNode
+    array: typed.Expr, function: PlanNode, scope: ColumnScope, node: PlanNode
 ) -> tuple[typed.Variable, typed.Expr, typed.Expr, typed.Expr]:
     """The variable of elements, the collection, the element and the body of a lambda over it.
 
@@ -147,13 +149,13 @@ def _over(
     return pair, known, first, inner.expression(function["function"])
 
 
-def _transform(node: PlanNode, scope: Scope) -> typed.Expr:
+def _transform(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     array = scope.expression(node["argument"])
     variable, subject, _, body = _over(array, node["function"], scope, node)
     return typed.MapOver(variable, subject, body, False, type=list_of(body.type))
 
 
-def _filter(node: PlanNode, scope: Scope) -> typed.Expr:
+def _filter(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The elements for which a condition is true, in their order."""
     array = scope.expression(node["argument"])
     variable, subject, element, body = _over(array, node["function"], scope, node)
@@ -164,7 +166,12 @@ def _filter(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _some(
-    array: typed.Expr, function: PlanNode, scope: Scope, node: PlanNode, *, of_null: bool = False
+    array: typed.Expr,
+    function: PlanNode,
+    scope: ColumnScope,
+    node: PlanNode,
+    *,
+    of_null: bool = False,
 ) -> typed.Expr:
     """Whether a condition is true, or null, of some element; never null."""
     variable, subject, _, body = _over(array, function, scope, node)
@@ -173,7 +180,7 @@ def _some(
     return typed.Aggregate("some", tests, type=BOOL)
 
 
-def _exists(node: PlanNode, scope: Scope) -> typed.Expr:
+def _exists(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     function, three = node["function"], node["followThreeValuedLogic"]
 
     def over(array: typed.Expr) -> typed.Expr:
@@ -187,7 +194,7 @@ def _exists(node: PlanNode, scope: Scope) -> typed.Expr:
     return let(scope, scope.expression(node["argument"]), over)
 
 
-def _for_all(node: PlanNode, scope: Scope) -> typed.Expr:
+def _for_all(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     function = node["function"]
 
     def over(array: typed.Expr) -> typed.Expr:
@@ -202,7 +209,7 @@ def _for_all(node: PlanNode, scope: Scope) -> typed.Expr:
     return let(scope, scope.expression(node["argument"]), over)
 
 
-def _aggregate(node: PlanNode, scope: Scope) -> typed.Expr:
+def _aggregate(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A fold over an array in its order, and a function of its result."""
     merge, finish = node["merge"], node["finish"]
     array, zero = scope.expressions((node["argument"], node["zero"]))
@@ -226,7 +233,7 @@ def _aggregate(node: PlanNode, scope: Scope) -> typed.Expr:
 # --- Functions of arrays ---
 
 
-def _element(node: PlanNode, scope: Scope) -> typed.Expr:
+def _element(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """An element by its place from 1, or from the end; there is no place 0."""
     array, index = scope.expressions((node["left"], node["right"]))
     if is_map(array.type):
@@ -260,7 +267,7 @@ def _sum(op: typed.ArithmeticOp, left: typed.Expr, right: typed.Expr) -> typed.E
     return typed.Arithmetic(op, left, right, "try", type=LONG)
 
 
-def _struct_fields(node: PlanNode, scope: Scope) -> typed.Expr:
+def _struct_fields(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A field of every struct of an array."""
     array = scope.expression(node["child"])
     element = element_of(array, node)
@@ -274,7 +281,7 @@ def _struct_fields(node: PlanNode, scope: Scope) -> typed.Expr:
 def _of_arrays(function: str, *names: str, mode: typed.Mode = "try") -> Rule:
     """A function whose first operand is an array."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operands = scope.expressions([node[name] for name in names])
         element_of(operands[0], node)
         return call(function, operands, type_of(node), mode)
@@ -282,7 +289,7 @@ def _of_arrays(function: str, *names: str, mode: typed.Mode = "try") -> Rule:
     return rule(convert, *names)
 
 
-def _array_insert(node: PlanNode, scope: Scope) -> typed.Expr:
+def _array_insert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """An array with a value at a place, which fails at the place 0."""
     array, place, item = scope.expressions(
         (node["srcArrayExpr"], node["posExpr"], node["itemExpr"])
@@ -300,12 +307,12 @@ def _array_insert(node: PlanNode, scope: Scope) -> typed.Expr:
     return let(scope, array, lambda a: let(scope, place, lambda p: insert(a, p)))
 
 
-def _array_repeat(node: PlanNode, scope: Scope) -> typed.Expr:
+def _array_repeat(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     value, times = scope.expressions((node["left"], node["right"]))
     return call("spark.array_repeat", [value, times], type_of(node))
 
 
-def _join(node: PlanNode, scope: Scope) -> typed.Expr:
+def _join(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operands = scope.expressions((node["array"], node["delimiter"]))
     replacement = node.fields.get("nullReplacement")
     if isinstance(replacement, PlanNode):
@@ -313,13 +320,13 @@ def _join(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.array_join", operands, STRING)
 
 
-def _reverse(node: PlanNode, scope: Scope) -> typed.Expr:
+def _reverse(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand = scope.expression(node["child"])
     function = "spark.reverse" if operand.type == STRING else "spark.array_reverse"
     return call(function, [operand], operand.type)
 
 
-def _sequence(node: PlanNode, scope: Scope) -> typed.Expr:
+def _sequence(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The integers between two bounds."""
     type_ = type_of(node)
     assert isinstance(type_, Collection)
@@ -341,12 +348,12 @@ def _sequence(node: PlanNode, scope: Scope) -> typed.Expr:
     return typed.MapOver(variable, numbers, body, False, type=type_)
 
 
-def _raise(node: PlanNode, _scope: Scope) -> typed.Expr:
+def _raise(node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     """An error that the query raises itself, where its value is used."""
     return failure("the query raises an error here", type_of(node))
 
 
-def _update_struct(node: PlanNode, scope: Scope) -> typed.Expr:
+def _update_struct(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A struct with fields set, added or dropped."""
     subject, target = scope.expression(node["structExpr"]), type_of(node)
     if not isinstance(subject.type, Record) or not isinstance(target, Record):

@@ -26,13 +26,13 @@ from incmrql.catalyst.expressions.rules import (
 from incmrql.catalyst.expressions.values import literal_value
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, FLOAT, LONG
 
 
 def _comparison(op: typed.CompareOp) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         left, right = scope.expressions((node["left"], node["right"]))
         require_one_type(node, (left, right))
         return compare(op, left, right)
@@ -40,14 +40,14 @@ def _comparison(op: typed.CompareOp) -> Rule:
     return rule(convert, "left", "right")
 
 
-def _equal(node: PlanNode, scope: Scope) -> typed.Expr:
+def _equal(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     condition = _membership(node)
     return (
         _comparison("=").convert(node, scope) if condition is None else scope.expression(condition)
     )
 
 
-def _same(node: PlanNode, scope: Scope) -> typed.Expr:
+def _same(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`<=>`: identity of tuples tells null from other values, and is never null."""
     left, right = scope.expressions((node["left"], node["right"]))
     require_one_type(node, (left, right))
@@ -55,14 +55,14 @@ def _same(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _logic(op: str) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         left, right = scope.expressions((node["left"], node["right"]))
         return typed.Logic("or" if op == "or" else "and", left, right, type=BOOL)
 
     return rule(convert, "left", "right")
 
 
-def _not(node: PlanNode, scope: Scope) -> typed.Expr:
+def _not(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The opposite; as in Spark, NOT is moved inwards to each `IN (query)`, which is never null."""
     child: PlanNode = node["child"]
     if child.name == "InSubquery":
@@ -103,21 +103,21 @@ def _membership(node: PlanNode) -> PlanNode | None:
     return None
 
 
-def _missing(node: PlanNode, scope: Scope) -> typed.Expr:
+def _missing(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return is_null(scope.expression(node["child"]))
 
 
-def _present(node: PlanNode, scope: Scope) -> typed.Expr:
+def _present(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return typed.Not(_missing(node, scope), type=BOOL)
 
 
-def _in(node: PlanNode, scope: Scope) -> typed.Expr:
+def _in(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """Whether a value equals one of a list; null if it might, because one of them is null."""
     value = scope.expression(node["value"])
     return _among(node, value, scope.expressions(node["list"]), scope)
 
 
-def _in_set(node: PlanNode, scope: Scope) -> typed.Expr:
+def _in_set(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`in` a set of constants, which have the form that they have inside of Spark."""
     value = scope.expression(node["child"])
     data_type = node["child"]["$type"]
@@ -126,7 +126,7 @@ def _in_set(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _among(
-    node: PlanNode, value: typed.Expr, values: Sequence[typed.Expr], scope: Scope
+    node: PlanNode, value: typed.Expr, values: Sequence[typed.Expr], scope: ColumnScope
 ) -> typed.Expr:
     require_one_type(node, (value, *values))
     if not values:
@@ -136,14 +136,14 @@ def _among(
     return let(scope, value, lambda v: either([compare("=", v, one) for one in values]))
 
 
-def _if(node: PlanNode, scope: Scope) -> typed.Expr:
+def _if(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     parts = (node["predicate"], node["trueValue"], node["falseValue"])
     condition, then, otherwise = scope.expressions(parts)
     require_one_type(node, (then, otherwise))
     return typed.If(condition, then, otherwise, type=type_of(node))
 
 
-def _case(node: PlanNode, scope: Scope) -> typed.Expr:
+def _case(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     type_ = type_of(node)
     branches = [scope.expressions(branch) for branch in node["branches"]]
     last = node.fields.get("elseValue")
@@ -154,7 +154,7 @@ def _case(node: PlanNode, scope: Scope) -> typed.Expr:
     return otherwise
 
 
-def _coalesce(node: PlanNode, scope: Scope) -> typed.Expr:
+def _coalesce(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     values, type_ = scope.expressions(node["children"]), type_of(node)
     require_one_type(node, values)
     *first, last = values
@@ -166,7 +166,7 @@ def _coalesce(node: PlanNode, scope: Scope) -> typed.Expr:
 def _extreme(function: str) -> Convert:
     """`greatest` or `least`, which skip nulls."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         values, type_ = scope.expressions(node["children"]), type_of(node)
         require_one_type(node, values)
         return reduce(lambda one, other: call(function, [one, other], type_), values)
@@ -174,7 +174,7 @@ def _extreme(function: str) -> Convert:
     return convert
 
 
-def _enough(node: PlanNode, scope: Scope) -> typed.Expr:
+def _enough(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """Whether at least a number of values are neither null nor NaN."""
     count: typed.Expr = const(0, LONG)
     for value in scope.expressions(node["children"]):

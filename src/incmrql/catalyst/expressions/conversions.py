@@ -24,7 +24,7 @@ from incmrql.catalyst.expressions.rules import (
 from incmrql.catalyst.expressions.spans import cast_interval, is_interval
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import model_type
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -53,7 +53,7 @@ _SPECIAL: Final = re.compile(r"\s*(epoch|now|today|tomorrow|yesterday)\b.*", re.
 """Words that Spark takes for times when they stand in a constant."""
 
 
-def _cast(node: PlanNode, scope: Scope) -> typed.Expr:
+def _cast(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand = scope.expression(node["child"])
     target = model_type(node["dataType"])
     source = operand.type
@@ -63,7 +63,7 @@ def _cast(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _convert(
-    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
+    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: ColumnScope
 ) -> typed.Expr:
     source = operand.type
     if source == target:
@@ -88,7 +88,7 @@ def _convert(
 
 
 def _record(
-    value: typed.Expr, target: Record, mode: typed.Mode, node: PlanNode, scope: Scope
+    value: typed.Expr, target: Record, mode: typed.Mode, node: PlanNode, scope: ColumnScope
 ) -> typed.Expr:
     """A record with its fields converted one by one, in their order."""
     assert isinstance(value.type, Record)
@@ -100,7 +100,7 @@ def _record(
 
 
 def _scalar(
-    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
+    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: ColumnScope
 ) -> typed.Expr:
     source = operand.type
     if is_interval(source) or is_interval(target):
@@ -118,7 +118,7 @@ def _scalar(
 
 
 def _time(
-    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
+    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: ColumnScope
 ) -> typed.Expr:
     """A string as a date or timestamp; it fails for times that only Spark has values for."""
     text = constant_of(operand)
@@ -141,7 +141,7 @@ def _time(
 
 
 def _local_time(
-    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: Scope
+    operand: typed.Expr, target: Type, mode: typed.Mode, node: PlanNode, scope: ColumnScope
 ) -> typed.Expr:
     """A cast to or from a timestamp without a zone, which is computed as one in UTC."""
     match operand.type, target:

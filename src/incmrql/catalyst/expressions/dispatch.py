@@ -19,7 +19,7 @@ from incmrql.catalyst.expressions.times import TIMES
 from incmrql.catalyst.expressions.values import VALUES
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.errors import NOWHERE
 from incmrql.types import typed
 
@@ -45,7 +45,7 @@ SCALARS: Final[dict[str, Support]] = {
 """What is done with each class of scalar expressions."""
 
 
-def convert_expression(node: PlanNode, scope: Scope) -> typed.Expr:
+def convert_expression(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The typed expression of a node; raises `Refused` if it is not converted."""
     if node.name in _SUBQUERIES:
         return scope.subquery(node)

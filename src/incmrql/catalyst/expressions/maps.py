@@ -29,7 +29,7 @@ from incmrql.catalyst.expressions.rules import (
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import (
     BOOL,
@@ -70,7 +70,7 @@ def _as_map(entries: typed.Expr, type_: Collection) -> typed.Expr:
     return typed.Widen(entries, type=type_)
 
 
-def _new_map(entries: typed.Expr, type_: Collection, scope: Scope) -> typed.Expr:
+def _new_map(entries: typed.Expr, type_: Collection, scope: ColumnScope) -> typed.Expr:
     """The map with these entries; a failure if a key is null, or there twice."""
     is_last = scope.settings.get(_POLICY, "EXCEPTION").upper() == "LAST_WIN"
     function = "spark.last_entries" if is_last else "spark.entries"
@@ -92,30 +92,30 @@ def _of_type(value: typed.Expr, type_: Type) -> typed.Expr:
 def _of_entries(name: str) -> Rule:
     """The keys or the values of a map."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         entries = entries_of(scope.expression(node["child"]), node)
         return _entry_parts(entries, name, scope)
 
     return rule(convert, "child")
 
 
-def _entry_parts(entries: typed.Expr, name: str, scope: Scope) -> typed.Expr:
+def _entry_parts(entries: typed.Expr, name: str, scope: ColumnScope) -> typed.Expr:
     variable, entry = _variable(entries, scope)
     body = build.field(entry, name)
     return typed.MapOver(variable, entries, body, False, type=list_of(body.type))
 
 
-def _variable(entries: typed.Expr, scope: Scope) -> tuple[typed.Variable, typed.Expr]:
+def _variable(entries: typed.Expr, scope: ColumnScope) -> tuple[typed.Variable, typed.Expr]:
     assert isinstance(entries.type, Collection)
     variable = scope.names.variable("entry", entries.type.element)
     return variable, build.var(variable)
 
 
-def _entries(node: PlanNode, scope: Scope) -> typed.Expr:
+def _entries(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return entries_of(scope.expression(node["child"]), node)
 
 
-def value_at(value: typed.Expr, key: typed.Expr, node: PlanNode, scope: Scope) -> typed.Expr:
+def value_at(value: typed.Expr, key: typed.Expr, node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The value of a key; null if there is none."""
     entries = entries_of(value, node)
     assert isinstance(value.type, Collection)
@@ -132,12 +132,12 @@ def value_at(value: typed.Expr, key: typed.Expr, node: PlanNode, scope: Scope) -
     return let(scope, key, at)
 
 
-def _value(node: PlanNode, scope: Scope) -> typed.Expr:
+def _value(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     value, key = scope.expressions((node["child"], node["key"]))
     return value_at(value, key, node, scope)
 
 
-def _create_map(node: PlanNode, scope: Scope) -> typed.Expr:
+def _create_map(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`map(k, v, ...)`."""
     parts, type_ = scope.expressions(node["children"]), map_type(node)
     pairs = [*zip(parts[::2], parts[1::2], strict=True)]
@@ -154,14 +154,14 @@ def _differ(keys: Sequence[typed.Expr]) -> bool:
     return len({encode(value) for value in values}) == len(keys)
 
 
-def _from_arrays(node: PlanNode, scope: Scope) -> typed.Expr:
+def _from_arrays(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     type_ = map_type(node)
     arrays = scope.expressions((node["left"], node["right"]))
     pairs = call("spark.pair_up", arrays, list_of(type_.element), "ansi")
     return _new_map(pairs, type_, scope)
 
 
-def _from_entries(node: PlanNode, scope: Scope) -> typed.Expr:
+def _from_entries(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The map of an array of structs of two fields; null if one of the structs is."""
     type_ = map_type(node)
 
@@ -181,7 +181,7 @@ def _from_entries(node: PlanNode, scope: Scope) -> typed.Expr:
     return let(scope, scope.expression(node["child"]), over)
 
 
-def _concat(node: PlanNode, scope: Scope) -> typed.Expr:
+def _concat(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     type_ = map_type(node)
     parts = tuple(entries_of(part, node) for part in scope.expressions(node["children"]))
     lists = typed.MakeCollection(parts, type=list_of(list_of(type_.element)))
@@ -192,7 +192,7 @@ def _concat(node: PlanNode, scope: Scope) -> typed.Expr:
 # --- Functions of keys and values ---
 
 
-def _body(function: PlanNode, entry: typed.Expr, scope: Scope) -> typed.Expr:
+def _body(function: PlanNode, entry: typed.Expr, scope: ColumnScope) -> typed.Expr:
     """The value of a lambda of a key and a value."""
     arguments = function["arguments"]
     if function.name != "LambdaFunction" or len(arguments) != 2:
@@ -202,7 +202,7 @@ def _body(function: PlanNode, entry: typed.Expr, scope: Scope) -> typed.Expr:
     return scope.with_columns(columns).expression(function["function"])
 
 
-def _filter(node: PlanNode, scope: Scope) -> typed.Expr:
+def _filter(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     entries = entries_of(scope.expression(node["argument"]), node)
     type_ = map_type(node)
     variable, entry = _variable(entries, scope)
@@ -212,15 +212,15 @@ def _filter(node: PlanNode, scope: Scope) -> typed.Expr:
     return _as_map(typed.MapOver(variable, entries, body, True, type=entries.type), type_)
 
 
-def _transform_values(node: PlanNode, scope: Scope) -> typed.Expr:
+def _transform_values(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return _as_map(_transform_entries(node, scope, of_keys=False), map_type(node))
 
 
-def _transform_keys(node: PlanNode, scope: Scope) -> typed.Expr:
+def _transform_keys(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return _new_map(_transform_entries(node, scope, of_keys=True), map_type(node), scope)
 
 
-def _transform_entries(node: PlanNode, scope: Scope, *, of_keys: bool) -> typed.Expr:
+def _transform_entries(node: PlanNode, scope: ColumnScope, *, of_keys: bool) -> typed.Expr:
     entries = entries_of(scope.expression(node["argument"]), node)
     type_ = map_type(node)
     variable, entry = _variable(entries, scope)
@@ -230,7 +230,7 @@ def _transform_entries(node: PlanNode, scope: Scope, *, of_keys: bool) -> typed.
     return typed.MapOver(variable, entries, pair, False, type=list_of(type_.element))
 
 
-def _split(node: PlanNode, scope: Scope) -> typed.Expr:
+def _split(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`str_to_map`: the parts of a text, with delimiters that are no patterns."""
     text, pairs, key = scope.expressions((node["text"], node["pairDelim"], node["keyValueDelim"]))
     for delimiter in (pairs, key):

@@ -10,7 +10,7 @@ from incmrql.algebra import rows as build
 from incmrql.catalyst.classes import Support, converted
 from incmrql.catalyst.nodes import PlanNode, PlanValue
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import model_type
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
@@ -19,7 +19,7 @@ from incmrql.types.model import BOOL, NOTHING, STRING, TIMESTAMP, TIMESTAMP_NTZ,
 from incmrql.types.walk import children
 from incmrql.values import Value
 
-Convert: TypeAlias = Callable[[PlanNode, Scope], typed.Expr]
+Convert: TypeAlias = Callable[[PlanNode, ColumnScope], typed.Expr]
 """The typed expression of a node; raises `Refused` if it is not converted."""
 
 
@@ -177,7 +177,9 @@ def failure(message: str, type_: Type) -> typed.Expr:
     return call("spark.fail", [const(message, STRING)], type_, "ansi")
 
 
-def let(scope: Scope, value: typed.Expr, body: Callable[[typed.Expr], typed.Expr]) -> typed.Expr:
+def let(
+    scope: ColumnScope, value: typed.Expr, body: Callable[[typed.Expr], typed.Expr]
+) -> typed.Expr:
     """An expression in which a value occurs several times but is written once."""
     if isinstance(value, typed.Var | typed.Const | typed.Item | typed.Field):
         return body(value)

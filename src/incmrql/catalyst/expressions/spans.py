@@ -23,7 +23,7 @@ from incmrql.catalyst.expressions.rules import (
 from incmrql.catalyst.expressions.times import moment_at
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import (
     BYTE,
@@ -107,7 +107,7 @@ def absolute(span: typed.Expr) -> typed.Expr:
 def _scaling(op: typed.ArithmeticOp) -> Convert:
     """An interval times a number, or divided by one: halves are rounded away from zero."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         span, factor = scope.expressions((node["interval"], node["num"]))
         number, type_ = number_of(span), type_of(node)
         if is_integer(factor.type):
@@ -133,7 +133,7 @@ def average(total: typed.Expr, count: typed.Expr, type_: Type) -> typed.Expr:
 def _part(unit: int, whole: int | None, type_: Type) -> Convert:
     """How many units there are in what is left of the next larger unit."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         number = number_of(scope.expression(node["child"]))
         rest = number if whole is None else _calculation("%", number, whole)
         count = rest if unit == 1 else _calculation("/", rest, unit)
@@ -142,7 +142,7 @@ def _part(unit: int, whole: int | None, type_: Type) -> Convert:
     return convert
 
 
-def _seconds(node: PlanNode, scope: Scope) -> typed.Expr:
+def _seconds(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     number = number_of(scope.expression(node["child"]))
     return _as_seconds(_calculation("%", number, MINUTE), Decimal(8, 6))
 
@@ -212,14 +212,14 @@ def _is_single(type_: Type) -> bool:
     return first == last
 
 
-def _make_year_month(node: PlanNode, scope: Scope) -> typed.Expr:
+def _make_year_month(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     years, months = (
         widened(part, LONG) for part in scope.expressions((node["years"], node["months"]))
     )
     return interval_of(_calculation("+", _calculation("*", years, YEAR), months), type_of(node))
 
 
-def _make_day_time(node: PlanNode, scope: Scope) -> typed.Expr:
+def _make_day_time(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     names = ("days", "hours", "mins", "secs")
     *parts, seconds = scope.expressions([node[name] for name in names])
     assert isinstance(seconds.type, Decimal)
@@ -237,13 +237,13 @@ def _make_day_time(node: PlanNode, scope: Scope) -> typed.Expr:
 # --- Differences of times ---
 
 
-def _between_times(node: PlanNode, scope: Scope) -> typed.Expr:
+def _between_times(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     ends = [moment_at(node, name, scope) for name in ("left", "right")]
     left, right = (call("spark.unix_micros", [end], LONG) for end in ends)
     return interval_of(_calculation("-", left, right), type_of(node))
 
 
-def _between_dates(node: PlanNode, scope: Scope) -> typed.Expr:
+def _between_dates(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     days = call("date_diff", scope.expressions((node["left"], node["right"])), INT)
     return interval_of(_calculation("*", widened(days, LONG), DAY), type_of(node))
 

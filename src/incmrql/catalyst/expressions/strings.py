@@ -27,7 +27,7 @@ from incmrql.catalyst.expressions.rules import (
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.reference.spark.strings import like_pattern
 from incmrql.types import typed
 from incmrql.types.model import BINARY, BOOL, INT, LONG, NOTHING, STRING, Type, list_of
@@ -36,7 +36,7 @@ _MOST_PARTS: Final = 8
 """The most strings that one call joins."""
 
 
-def strings_of(node: PlanNode, scope: Scope, *names: str) -> list[typed.Expr]:
+def strings_of(node: PlanNode, scope: ColumnScope, *names: str) -> list[typed.Expr]:
     """Operands that have to be strings."""
     operands = scope.expressions([node[name] for name in names])
     for operand in operands:
@@ -52,7 +52,7 @@ def type_at(node: PlanNode, name: str) -> Type:
 
 
 def _test(function: str) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         if type_at(node, "left") == BINARY:
             operands = scope.expressions((node["left"], node["right"]))
             return call(f"spark.{function}", operands, BOOL)
@@ -62,13 +62,13 @@ def _test(function: str) -> Rule:
 
 
 def _edit(function: str) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         return call(function, strings_of(node, scope, "child"), STRING, "ansi")
 
     return rule(convert, "child")
 
 
-def _like(node: PlanNode, scope: Scope) -> typed.Expr:
+def _like(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     text, pattern = strings_of(node, scope, "left", "right")
     escape = str(node["escapeChar"])
     known = constant_of(pattern)
@@ -80,7 +80,7 @@ def _like(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.like", [text, pattern, const(escape, STRING)], BOOL)
 
 
-def _substring(node: PlanNode, scope: Scope) -> typed.Expr:
+def _substring(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """Characters of a string, or bytes."""
     subject, position, length = scope.expressions((node["str"], node["pos"], node["len"]))
     if subject.type == BINARY:
@@ -90,7 +90,7 @@ def _substring(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _trim(function: str) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         (text,) = strings_of(node, scope, "srcStr")
         if node.fields.get("trimStr") is None:
             return call(function, [text, const(" ", STRING)], STRING)
@@ -99,7 +99,7 @@ def _trim(function: str) -> Rule:
     return rule(convert, "srcStr", "trimStr")
 
 
-def _concat(node: PlanNode, scope: Scope) -> typed.Expr:
+def _concat(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     type_ = type_of(node)
     if type_ == BINARY:
         return concatenation(scope.expressions(node["children"]))
@@ -126,7 +126,7 @@ def text_concatenation(parts: Sequence[typed.Expr]) -> typed.Expr:
     return whole
 
 
-def _length(node: PlanNode, scope: Scope) -> typed.Expr:
+def _length(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     if type_at(node, "child") == BINARY:
         return call("spark.octet_length", [scope.expression(node["child"])], INT)
     return call("length", strings_of(node, scope, "child"), INT)
@@ -135,7 +135,7 @@ def _length(node: PlanNode, scope: Scope) -> typed.Expr:
 def _function(function: str, result: Type, *names: str, mode: typed.Mode = "try") -> Rule:
     """A function of strings and integers, which stand in these fields."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operands = scope.expressions([node[name] for name in names])
         if any(operand.type not in (STRING, INT, LONG, NOTHING) for operand in operands):
             raise Refused("C104", f"{node.name} of other types than string", node=node)
@@ -147,7 +147,7 @@ def _function(function: str, result: Type, *names: str, mode: typed.Mode = "try"
 def _digest(function: str, result: Type, *names: str) -> Rule:
     """A function of bytes; those of a string have a cast to binary around it in the plan."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         first, *rest = [node[name] for name in names]
         is_text = first.name == "Cast" and first["child"]["$type"].name == "StringType"
         operands = scope.expressions((first["child"] if is_text else first, *rest))
@@ -156,26 +156,26 @@ def _digest(function: str, result: Type, *names: str) -> Rule:
     return rule(convert, *names)
 
 
-def _hex(node: PlanNode, scope: Scope) -> typed.Expr:
+def _hex(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand = scope.expression(node["child"])
     if operand.type not in (STRING, BINARY, LONG):
         raise Refused("C104", f"hex of {operand.type} is not converted yet", node=node)
     return call("spark.hex", [operand], STRING)
 
 
-def _instr(node: PlanNode, scope: Scope) -> typed.Expr:
+def _instr(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     text, part = strings_of(node, scope, "str", "substr")
     return call("spark.locate", [part, text, const(1, INT)], INT)
 
 
-def _locate(node: PlanNode, scope: Scope) -> typed.Expr:
+def _locate(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     part, text = strings_of(node, scope, "substr", "str")
     start = scope.expression(node["start"])
     place = call("spark.locate", [part, text, start], INT)
     return when(is_null(start), const(0, INT), place)
 
 
-def _concat_ws(node: PlanNode, scope: Scope) -> typed.Expr:
+def _concat_ws(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The texts that are not null, with a separator between them."""
     separator, *parts = scope.expressions(node["children"])
     texts = [part for part in parts if part.type == STRING]
@@ -185,7 +185,7 @@ def _concat_ws(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.array_join", [array, separator], STRING)
 
 
-def _levenshtein(node: PlanNode, scope: Scope) -> typed.Expr:
+def _levenshtein(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operands = strings_of(node, scope, "left", "right")
     if isinstance(node["threshold"], PlanNode):
         operands.append(scope.expression(node["threshold"]))
@@ -196,7 +196,7 @@ _LITERAL: Final = re.compile(r"(?:[^\\.^$|?*+()\[\]{}]|\\[^A-Za-z0-9])+")
 """A regular expression of Java that only matches one text."""
 
 
-def _split(node: PlanNode, scope: Scope) -> typed.Expr:
+def _split(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`split` at a constant text: the parts between, also empty ones at the end."""
     (text,) = strings_of(node, scope, "str")
     pattern = constant_of(scope.expression(node["regex"]))
@@ -208,7 +208,7 @@ def _split(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.split_at", [text, const(delimiter, STRING)], list_of(STRING))
 
 
-def _elt(node: PlanNode, scope: Scope) -> typed.Expr:
+def _elt(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`elt`: the operand with a number from 1; null or a failure where there is none."""
     index, *texts = scope.expressions(node["children"])
     if any(text.type not in (STRING, NOTHING) for text in texts):
@@ -230,7 +230,7 @@ def _elt(node: PlanNode, scope: Scope) -> typed.Expr:
 def _like_some(every: bool, negated: bool) -> Convert:
     """`like any`, `like all` and their opposites, with constant patterns."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         (text,) = strings_of(node, scope, "child")
         escape = const("\\", STRING)
         tests: list[typed.Expr] = []
@@ -244,7 +244,7 @@ def _like_some(every: bool, negated: bool) -> Convert:
     return convert
 
 
-def _static(node: PlanNode, scope: Scope) -> typed.Expr:
+def _static(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A method of Java that Spark calls: many functions of bytes, and the padding of char(n)."""
     owner = str(node["staticObject"]).rsplit(".", 1)[-1].removesuffix("$")
     name = f"{owner}.{node['functionName']}"
@@ -280,7 +280,7 @@ _CODECS: Final[dict[str, tuple[str, Type]]] = {
 def _octets(bits: int) -> Rule:
     """The number of bytes, or of bits, of a string or of bytes."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operand = scope.expression(node["child"])
         count = call("spark.octet_length", [operand], INT)
         if bits == 1:
@@ -293,7 +293,7 @@ def _octets(bits: int) -> Rule:
 def _bytes_of(function: str, failing: typed.Mode) -> Rule:
     """The bytes that a string denotes, in the mode in which Spark has no result for others."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         mode: typed.Mode = "ansi" if node["failOnError"] else failing
         return call(function, strings_of(node, scope, "child"), BINARY, mode)
 

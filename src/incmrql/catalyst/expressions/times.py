@@ -22,7 +22,7 @@ from incmrql.catalyst.expressions.rules import (
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.reference.spark.times import format_moment
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -46,7 +46,7 @@ _DAY: Final = 86_400_000_000
 def _part(function: str) -> Rule:
     """A number of a date."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         return call(function, [scope.expression(node["child"])], INT)
 
     return rule(convert, "child")
@@ -55,14 +55,14 @@ def _part(function: str) -> Rule:
 def _clock(function: str) -> Rule:
     """A number of a timestamp's time of day."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         return call(function, [moment_at(node, "child", scope)], INT)
 
     return rule(convert, "child", "timeZoneId")
 
 
 def _add_days(sign: int) -> Convert:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         start, days = scope.expressions((node["startDate"], node["days"]))
         count = typed.Widen(days, type=LONG)
         signed = count if sign > 0 else typed.Negate(count, "ansi", type=LONG)
@@ -71,25 +71,25 @@ def _add_days(sign: int) -> Convert:
     return convert
 
 
-def _days_between(node: PlanNode, scope: Scope) -> typed.Expr:
+def _days_between(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return call("date_diff", scope.expressions((node["endDate"], node["startDate"])), INT)
 
 
-def _add_months(node: PlanNode, scope: Scope) -> typed.Expr:
+def _add_months(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     start, months = scope.expressions((node["startDate"], node["numMonths"]))
     return call("spark.add_months", [start, months], DATE, "ansi")
 
 
-def _add_interval(node: PlanNode, scope: Scope) -> typed.Expr:
+def _add_interval(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     start, interval = scope.expressions((node["date"], node["interval"]))
     return call("spark.add_months", [start, widened(interval, INT)], DATE, "ansi")
 
 
-def _last_day(node: PlanNode, scope: Scope) -> typed.Expr:
+def _last_day(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     return call("spark.last_day", [scope.expression(node["startDate"])], DATE)
 
 
-def _truncate(node: PlanNode, scope: Scope) -> typed.Expr:
+def _truncate(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The first moment of the unit in which a date or timestamp lies."""
     require_utc(node)
     is_date = "date" in node.fields
@@ -117,7 +117,7 @@ _TIME_UNITS: Final = {
 _SMALL_UNITS: Final = ("millisecond", "microsecond")
 
 
-def _later(start: typed.Expr, interval: PlanNode, scope: Scope) -> typed.Expr:
+def _later(start: typed.Expr, interval: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A timestamp and an interval; one of months and days is a constant, or a minus before it."""
     sign, literal = 1, interval
     while literal.name == "UnaryMinus":
@@ -137,7 +137,7 @@ def _later(start: typed.Expr, interval: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _add_to_timestamp(field: str) -> Convert:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         start = moment_at(node, field, scope)
         return as_type(_later(start, node["interval"], scope), type_of(node))
 
@@ -152,7 +152,7 @@ def _timestamp(node: PlanNode, operand: typed.Expr) -> typed.Expr:
     return operand
 
 
-def moment_at(node: PlanNode, name: str, scope: Scope) -> typed.Expr:
+def moment_at(node: PlanNode, name: str, scope: ColumnScope) -> typed.Expr:
     """The operand in a field, which has to be a timestamp, as one in UTC."""
     operand = scope.expression(node[name])
     if operand.type != TIMESTAMP_NTZ:
@@ -160,7 +160,7 @@ def moment_at(node: PlanNode, name: str, scope: Scope) -> typed.Expr:
     return _timestamp(node, operand)
 
 
-def _precise(node: PlanNode, scope: Scope) -> typed.Expr:
+def _precise(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A timestamp as microseconds, or the other way round: the arithmetic of time windows."""
     operand = scope.expression(node["child"])
     if type_of(node) == LONG:
@@ -176,7 +176,7 @@ _UNITS: Final = {
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
-def _units_between(node: PlanNode, scope: Scope) -> typed.Expr:
+def _units_between(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     require_utc(node)
     unit = str(node["unit"]).upper()
     operands = scope.expressions((node["startTimestamp"], node["endTimestamp"]))
@@ -189,7 +189,7 @@ def _units_between(node: PlanNode, scope: Scope) -> typed.Expr:
     return typed.Arithmetic("/", months, const(_MONTHS[unit], LONG), "try", type=LONG)
 
 
-def _unix_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
+def _unix_seconds(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """Seconds since 1970; strings in a pattern are not parsed."""
     require_utc(node)
     operand = scope.expression(node["timeExp"])
@@ -199,7 +199,7 @@ def _unix_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
 
 
 def _since_epoch(function: str, result: Type) -> Rule:
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         return call(function, [scope.expression(node["child"])], result, "ansi")
 
     return rule(convert, "child")
@@ -208,7 +208,7 @@ def _since_epoch(function: str, result: Type) -> Rule:
 def _moment_of(micros: int) -> Rule:
     """The timestamp so many units of microseconds after 1970."""
 
-    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         operand = scope.expression(node["child"])
         if not is_integer(operand.type):
             raise Refused("C104", f"{node.name} of {operand.type} is not converted", node=node)
@@ -219,7 +219,7 @@ def _moment_of(micros: int) -> Rule:
     return rule(convert, "child")
 
 
-def _months_between(node: PlanNode, scope: Scope) -> typed.Expr:
+def _months_between(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     require_utc(node)
     operands = scope.expressions((node["date1"], node["date2"]))
     later, earlier = (_timestamp(node, operand) for operand in operands)
@@ -233,7 +233,7 @@ _WEEKDAY_NAMES: Final = (
 )  # fmt: skip
 
 
-def _next_day(node: PlanNode, scope: Scope) -> typed.Expr:
+def _next_day(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     word = constant_of(scope.expression(node["dayOfWeek"]))
     name = "" if word is None else str(word.value).strip().upper()
     day = next((n for n, full in enumerate(_WEEKDAY_NAMES) if name in (full, full[:3])), None)
@@ -244,20 +244,22 @@ def _next_day(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.next_day", [start, const(day, INT)], DATE, "ansi")
 
 
-def _make_date(node: PlanNode, scope: Scope) -> typed.Expr:
+def _make_date(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     if not node["failOnError"]:
         raise Refused("C104", "make_date without ANSI is not converted yet", node=node)
     parts = scope.expressions((node["year"], node["month"], node["day"]))
     return call("date", parts, DATE, "ansi")
 
 
-def _format(node: PlanNode, scope: Scope) -> typed.Expr:
+def _format(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A timestamp by a constant pattern of plain parts."""
     operand = scope.expression(node["left"])
     return _by_pattern(_timestamp(node, operand), node["right"], node, scope)
 
 
-def _by_pattern(moment: typed.Expr, format_: PlanNode, node: PlanNode, scope: Scope) -> typed.Expr:
+def _by_pattern(
+    moment: typed.Expr, format_: PlanNode, node: PlanNode, scope: ColumnScope
+) -> typed.Expr:
     require_utc(node)
     if scope.settings.get("spark.sql.legacy.timeParserPolicy", "EXCEPTION") == "LEGACY":
         raise Refused("C104", "date_format by Java's old rules is not converted yet", node=node)
@@ -269,7 +271,7 @@ def _by_pattern(moment: typed.Expr, format_: PlanNode, node: PlanNode, scope: Sc
     return call("spark.date_format", [moment, pattern], STRING)
 
 
-def _from_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
+def _from_seconds(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`from_unixtime`: seconds since 1970 as a text, by a constant pattern."""
     seconds = scope.expression(node["sec"])
     micros = typed.Arithmetic("*", seconds, const(1_000_000, LONG), "ansi", type=LONG)
@@ -277,7 +279,7 @@ def _from_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
     return _by_pattern(moment, node["format"], node, scope)
 
 
-def _make_timestamp(node: PlanNode, scope: Scope) -> typed.Expr:
+def _make_timestamp(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     if type_of(node) != TIMESTAMP_NTZ:
         require_utc(node)
     names = ("year", "month", "day", "hour", "min", "sec")
@@ -294,7 +296,7 @@ _MICROS_OF: Final = {
 }  # fmt: skip
 
 
-def _later_by(node: PlanNode, scope: Scope) -> typed.Expr:
+def _later_by(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`timestampadd`: so many units later."""
     count, start = scope.expression(node["quantity"]), moment_at(node, "timestamp", scope)
     unit = str(node["unit"]).upper()

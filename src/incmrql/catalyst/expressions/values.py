@@ -10,7 +10,7 @@ from typing import Final
 from incmrql.catalyst.expressions.rules import Convert, Rules, const, rule, type_of
 from incmrql.catalyst.nodes import PlanNode, PlanValue
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import model_type
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -81,12 +81,12 @@ def _moment(count: int, type_: Type, node: PlanNode) -> date:
         raise Refused("C105", message, node=node) from None
 
 
-def _literal(node: PlanNode, _scope: Scope) -> typed.Expr:
+def _literal(node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     data_type = node["dataType"]
     return const(literal_value(node["value"], data_type, node), model_type(data_type))
 
 
-def _column(node: PlanNode, scope: Scope) -> typed.Expr:
+def _column(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     model_type(node["dataType"])
     return scope.column(node["exprId"])
 
@@ -96,7 +96,7 @@ def _operand(name: str) -> Convert:
     return lambda node, scope: scope.expression(node[name])
 
 
-def _with(node: PlanNode, scope: Scope) -> typed.Expr:
+def _with(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """An expression with definitions that it refers to, each by a number."""
     for definition in node["defs"]:
         value = scope.expression(definition["child"])
@@ -104,7 +104,7 @@ def _with(node: PlanNode, scope: Scope) -> typed.Expr:
     return scope.expression(node["child"])
 
 
-def _reference(node: PlanNode, scope: Scope) -> typed.Expr:
+def _reference(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     type_of(node)
     return scope.column(_common(node["id"]))
 
@@ -122,7 +122,7 @@ _TYPE_NAMES: Final = {
 }  # fmt: skip
 
 
-def _type_name(node: PlanNode, _scope: Scope) -> typed.Expr:
+def _type_name(node: PlanNode, _scope: ColumnScope) -> typed.Expr:
     """`typeof`: the name of the type of an expression, in Spark's words."""
     return const(_name_of(node["child"]["$type"], node), STRING)
 

@@ -15,13 +15,13 @@ from incmrql.catalyst.operators.bags import Measure
 from incmrql.catalyst.operators.measures import measure
 from incmrql.catalyst.operators.rowwise import named_columns, named_expression
 from incmrql.catalyst.relation import Relation, naming, over_bag
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import require_no_map
 from incmrql.types import typed
 from incmrql.types.model import Record, bag
 
 
-def aggregate(node: PlanNode, scope: Scope) -> Relation:
+def aggregate(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Aggregate`: a row for each group; without keys, one row, even of nothing."""
     child = scope.plan(node["child"])
     grouping: tuple[PlanNode, ...] = node["groupingExpressions"]
@@ -57,7 +57,7 @@ class _Results:
         self,
         grouping: Sequence[PlanNode],
         keys: Sequence[typed.Expr],
-        inner: Scope,
+        inner: ColumnScope,
         every: Sequence[PlanNode],
     ):
         self.inner, self.every = inner, every
@@ -135,7 +135,7 @@ def _content(value: PlanValue) -> Hashable:
 
 
 def _groups(
-    child: Relation, projections: Sequence[PlanNode], results: _Results, scope: Scope
+    child: Relation, projections: Sequence[PlanNode], results: _Results, scope: ColumnScope
 ) -> Relation:
     """One row for each key that occurs; keys that are null are equal."""
     names = scope.names
@@ -161,7 +161,7 @@ def _groups(
 
 
 def _total(
-    child: Relation, projections: Sequence[PlanNode], results: _Results, scope: Scope
+    child: Relation, projections: Sequence[PlanNode], results: _Results, scope: ColumnScope
 ) -> Relation:
     """One row, over all rows of the child."""
     names = scope.names

@@ -13,7 +13,7 @@ from incmrql.algebra import rows as build
 from incmrql.algebra.failures.conditions import disjunction
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.relation import null
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.errors import NOWHERE, Span
 from incmrql.types import typed
 from incmrql.types.model import BOOL, LONG, Collection, Type
@@ -52,7 +52,7 @@ def count_of(bag: Bag) -> typed.Expr:
     return aggregate_of("count", bag(), LONG)
 
 
-def span_of(function: PlanNode, scope: Scope) -> Span:
+def span_of(function: PlanNode, scope: ColumnScope) -> Span:
     """Where a failure of an aggregate is reported."""
     return scope.conversion.refusals.span(function)
 
@@ -63,7 +63,7 @@ def if_any(bag: Bag, value: typed.Expr) -> typed.Expr:
     return typed.If(some, value, null(value.type), type=value.type)
 
 
-def present(bag: Bag, scope: Scope) -> typed.Expr:
+def present(bag: Bag, scope: ColumnScope) -> typed.Expr:
     """The bag of the values that are not null."""
     values = bag()
     assert isinstance(values.type, Collection)

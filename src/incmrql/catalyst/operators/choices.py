@@ -24,7 +24,7 @@ from incmrql.catalyst.operators.bags import (
 )
 from incmrql.catalyst.operators.sorting import sort_keys
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
@@ -44,7 +44,7 @@ from incmrql.types.model import (
 )
 from incmrql.values import Value
 
-MeasureOf: TypeAlias = Callable[[PlanNode, Scope, Sequence[typed.Expr]], Measure]
+MeasureOf: TypeAlias = Callable[[PlanNode, ColumnScope, Sequence[typed.Expr]], Measure]
 """The measure of a function; the last argument are the values that decide ties."""
 
 
@@ -57,7 +57,7 @@ def _end(name: str) -> MeasureOf:
     Rows are compared by the arguments of all such functions of the query, so these are of one row.
     """
 
-    def end(function: PlanNode, scope: Scope, ties: Sequence[typed.Expr]) -> Measure:
+    def end(function: PlanNode, scope: ColumnScope, ties: Sequence[typed.Expr]) -> Measure:
         value = scope.expression(function["child"])
         scope.conversion.note(
             "first, last and any_value take the least or greatest row of the group, by the"
@@ -72,7 +72,7 @@ def _end(name: str) -> MeasureOf:
 def _extreme_by(name: str) -> MeasureOf:
     """The value of the row with the largest or smallest key; of several rows, the same of these."""
 
-    def extreme_by(function: PlanNode, scope: Scope, ties: Sequence[typed.Expr]) -> Measure:
+    def extreme_by(function: PlanNode, scope: ColumnScope, ties: Sequence[typed.Expr]) -> Measure:
         key = scope.expression(function["orderingExpr"])
         value = scope.expression(function["valueExpr"])
         scope.conversion.note(f"Ties of {name}_by are decided by the canonical order of values.")
@@ -94,7 +94,7 @@ def _of_end(
     return Measure((unless_null(skipped, row),), result)
 
 
-def _mode(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+def _mode(function: PlanNode, scope: ColumnScope, _ties: Sequence[typed.Expr]) -> Measure:
     """The most frequent value; of several, the least one unless the largest is asked for."""
     argument = scope.expression(function["child"])
     if function["reverseOpt"] is None:
@@ -108,7 +108,7 @@ def _mode(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Meas
     return Measure((argument,), result)
 
 
-def _percentile(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+def _percentile(function: PlanNode, scope: ColumnScope, _ties: Sequence[typed.Expr]) -> Measure:
     """The value at one place or at several of the values in order, in doubles as Spark has it."""
     argument = scope.expression(function["child"])
     if not (is_integer(argument.type) or is_float(argument.type)) and not isinstance(
@@ -144,7 +144,7 @@ def _with_frequency(value: typed.Expr, times: typed.Expr) -> typed.Expr:
     return unless_null([value, times], pair)
 
 
-def _repeat_values(pairs: typed.Expr, scope: Scope) -> typed.Expr:
+def _repeat_values(pairs: typed.Expr, scope: ColumnScope) -> typed.Expr:
     """The values of pairs (value, times), each so many times; a negative number is a failure."""
     pair = scope.names.variable("pair", _element(pairs))
     value, times = (build.item(build.var(pair), n) for n in range(2))
@@ -168,7 +168,7 @@ def _value_of(expr: typed.Expr) -> Value:
 # --- All values ---
 
 
-def _collection(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+def _collection(function: PlanNode, scope: ColumnScope, _ties: Sequence[typed.Expr]) -> Measure:
     """An array of the values, in canonical order, as Spark leaves the order open."""
     argument = scope.expression(function["child"])
     is_set = function.name == "CollectSet"
@@ -183,7 +183,7 @@ def _collection(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -
     return Measure((argument,), result)
 
 
-def _listagg(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+def _listagg(function: PlanNode, scope: ColumnScope, _ties: Sequence[typed.Expr]) -> Measure:
     """`listagg`: the texts with a separator between them, in an order or the canonical one."""
     text = scope.expression(function["child"])
     separator = scope.expression(function["delimiter"])
@@ -206,7 +206,7 @@ def _listagg(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> M
     return Measure((unless_null([text], row),), result)
 
 
-def _first_by(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+def _first_by(function: PlanNode, scope: ColumnScope, _ties: Sequence[typed.Expr]) -> Measure:
     """`max_by` and `min_by` with a number: the values of so many rows, the best key first."""
     key = scope.expression(function["orderingExpr"])
     value = scope.expression(function["valueExpr"])
@@ -221,7 +221,7 @@ def _first_by(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> 
 
 
 def _in_order(
-    rows: typed.Expr, descending: Sequence[bool], scope: Scope, most: int | None = None
+    rows: typed.Expr, descending: Sequence[bool], scope: ColumnScope, most: int | None = None
 ) -> typed.Expr:
     """The list of the last components of tuples, sorted by the components before them."""
     row = scope.names.variable("row", _element(rows))
@@ -238,7 +238,7 @@ def _in_order(
 def _measure_of_list(name: str, type_: Type) -> MeasureOf:
     """A function of all values as a list, in a wider type; the result fits the type again."""
 
-    def folded(function: PlanNode, scope: Scope, _ties: Sequence[typed.Expr]) -> Measure:
+    def folded(function: PlanNode, scope: ColumnScope, _ties: Sequence[typed.Expr]) -> Measure:
         argument = scope.expression(function["child"])
         if type_ == LONG and not is_integer(argument.type):
             message = f"{function.name} of {argument.type} is not converted yet"
@@ -255,7 +255,7 @@ def _measure_of_list(name: str, type_: Type) -> MeasureOf:
     return folded
 
 
-def _sorted_values(bag: Bag, scope: Scope) -> typed.Expr:
+def _sorted_values(bag: Bag, scope: ColumnScope) -> typed.Expr:
     """The list of the values that are not null, in canonical order."""
     values = present(bag, scope)
     return typed.Builtin("sort", (values,), type=list_of(_element(values)))

@@ -19,13 +19,13 @@ from incmrql.catalyst.operators import (
 from incmrql.catalyst.operators.table import LEAVES, STRUCTURAL
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, over_bag
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 
 _NOTHING: Final = Relation((), ())
 """In the place of an operator that is refused."""
 
 
-def convert_plan(node: PlanNode, scope: Scope) -> Relation:
+def convert_plan(node: PlanNode, scope: ColumnScope) -> Relation:
     """The relation of an operator; if it is refused, that is noted, and it has no columns."""
     refusals = scope.conversion.refusals
     try:
@@ -43,7 +43,7 @@ def convert_plan(node: PlanNode, scope: Scope) -> Relation:
     return _NOTHING
 
 
-def _leaf(node: PlanNode, scope: Scope) -> Relation:
+def _leaf(node: PlanNode, scope: ColumnScope) -> Relation:
     """The rows of an input or a constant."""
     if node.name == "OneRowRelation":
         return Relation((), ())
@@ -51,7 +51,7 @@ def _leaf(node: PlanNode, scope: Scope) -> Relation:
     return over_bag(scope.names, scope.conversion.leaves(node), ids, "row")
 
 
-_OPERATORS: Final[dict[str, Callable[[PlanNode, Scope], Relation]]] = {
+_OPERATORS: Final[dict[str, Callable[[PlanNode, ColumnScope], Relation]]] = {
     "Project": rowwise.project,
     "Filter": rowwise.filter_rows,
     "Expand": rowwise.expand,

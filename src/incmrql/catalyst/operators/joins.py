@@ -22,13 +22,13 @@ from incmrql.catalyst.operators.subqueries import FALSE, TRUE, conditions, exist
 from incmrql.catalyst.operators.table import SUBQUERIES
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, null, over_bag
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import BOOL
 from incmrql.types.walk import free_variables
 
 
-def join(node: PlanNode, scope: Scope) -> Relation:
+def join(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Join`: of any type and on any condition."""
     left, right = scope.plan(node["left"]), scope.plan(node["right"])
     kind = _kind(node)
@@ -101,7 +101,7 @@ def _negates_membership(node: PlanNode) -> bool:
     )
 
 
-def lateral_join(node: PlanNode, scope: Scope) -> Relation:
+def lateral_join(node: PlanNode, scope: ColumnScope) -> Relation:
     """`LateralJoin`: each row with the rows of a sub-query that may refer to it."""
     left = scope.plan(node["left"])
     subquery: PlanNode = node["right"]
@@ -134,7 +134,7 @@ class _Join:
     """A join's condition over copies of its sides; `right_of` is the right side for a left one."""
 
     def __init__(
-        self, node: PlanNode, scope: Scope, right_of: Callable[[Relation], Relation]
+        self, node: PlanNode, scope: ColumnScope, right_of: Callable[[Relation], Relation]
     ) -> None:
         self.condition: PlanNode | None = node["condition"]
         self.scope, self.right_of = scope, right_of

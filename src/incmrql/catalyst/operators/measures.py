@@ -28,7 +28,7 @@ from incmrql.catalyst.operators.moments import MOMENTS
 from incmrql.catalyst.operators.table import AGGREGATES
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import null
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import model_type, require_no_map
 from incmrql.errors import Span
 from incmrql.types import typed
@@ -36,7 +36,7 @@ from incmrql.types.builtins import aggregate_type
 from incmrql.types.model import BOOL, LONG, Collection, Decimal, Type, is_integer
 
 
-def measure(node: PlanNode, scope: Scope, others: Sequence[PlanNode] = ()) -> Measure:
+def measure(node: PlanNode, scope: ColumnScope, others: Sequence[PlanNode] = ()) -> Measure:
     """The measure of an `AggregateExpression`; `others` are all of them in the same query."""
     check_node(node, AGGREGATES)
     function: PlanNode = node["aggregateFunction"]
@@ -55,7 +55,7 @@ def measure(node: PlanNode, scope: Scope, others: Sequence[PlanNode] = ()) -> Me
     return Measure(arguments, result)
 
 
-def _measure_of(function: PlanNode, scope: Scope, functions: Sequence[PlanNode]) -> Measure:
+def _measure_of(function: PlanNode, scope: ColumnScope, functions: Sequence[PlanNode]) -> Measure:
     if function.name in CHOICES:
         ties = scope.expressions(tied_values(functions, function))
         return CHOICES[function.name](function, scope, list(dict.fromkeys(ties)))
@@ -65,7 +65,7 @@ def _measure_of(function: PlanNode, scope: Scope, functions: Sequence[PlanNode])
 # --- The functions ---
 
 
-def _count(function: PlanNode, scope: Scope) -> Measure:
+def _count(function: PlanNode, scope: ColumnScope) -> Measure:
     """The rows in which no argument is null."""
     values = [
         scope.expression(child) for child in function["children"] if not _is_present_literal(child)
@@ -80,7 +80,7 @@ def _is_present_literal(node: PlanNode) -> bool:
     return node.name == "Literal" and node["value"] is not None
 
 
-def _sum(function: PlanNode, scope: Scope) -> Measure:
+def _sum(function: PlanNode, scope: ColumnScope) -> Measure:
     """The sum, or null if there is no value."""
     argument = scope.expression(function["child"])
     span = span_of(function, scope)
@@ -108,7 +108,7 @@ def _sum_in_mode(argument: typed.Expr, mode: typed.Mode) -> Measure:
     return Measure((widened(widened(argument, LONG), element),), result)
 
 
-def _average(function: PlanNode, scope: Scope) -> Measure:
+def _average(function: PlanNode, scope: ColumnScope) -> Measure:
     argument = scope.expression(function["child"])
     span = span_of(function, scope)
     if is_interval(argument.type):
@@ -147,15 +147,15 @@ def _type_of(function: PlanNode) -> Type:
     return model_type(type_)
 
 
-def _extreme(name: str) -> Callable[[PlanNode, Scope], Measure]:
-    def extreme(function: PlanNode, scope: Scope) -> Measure:
+def _extreme(name: str) -> Callable[[PlanNode, ColumnScope], Measure]:
+    def extreme(function: PlanNode, scope: ColumnScope) -> Measure:
         argument = scope.expression(function["child"])
         return Measure((argument,), lambda bags: aggregate_of(name, bags[0](), argument.type))
 
     return extreme
 
 
-def _pivot(function: PlanNode, scope: Scope) -> Measure:
+def _pivot(function: PlanNode, scope: ColumnScope) -> Measure:
     """`PivotFirst`: an array with the value for each of some values of the pivot column."""
     pivot = scope.expression(function["pivotColumn"])
     value = scope.expression(function["valueColumn"])

@@ -18,11 +18,11 @@ from incmrql.catalyst.operators.bags import (
     widened,
 )
 from incmrql.catalyst.refusals import Refused
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, EXACT_SUM, INT, LONG, STRING, Collection, list_of
 
-MeasureOf: TypeAlias = Callable[[PlanNode, Scope], Measure]
+MeasureOf: TypeAlias = Callable[[PlanNode, ColumnScope], Measure]
 
 
 def _require_nulls(function: PlanNode) -> None:
@@ -38,7 +38,7 @@ def _require_nulls(function: PlanNode) -> None:
 def _spread(name: str, *, population: bool) -> MeasureOf:
     """Variance and standard deviation; those of a population are made of those of a sample."""
 
-    def spread(function: PlanNode, scope: Scope) -> Measure:
+    def spread(function: PlanNode, scope: ColumnScope) -> Measure:
         _require_nulls(function)
         argument = widened(scope.expression(function["child"]), DOUBLE)
         if not population:
@@ -78,7 +78,7 @@ def _arithmetic(op: typed.ArithmeticOp, left: typed.Expr, right: typed.Expr) -> 
 def _of_powers(function_name: str, count: int) -> MeasureOf:
     """A function of the number of values and of the sums of their first powers."""
 
-    def moment(function: PlanNode, scope: Scope) -> Measure:
+    def moment(function: PlanNode, scope: ColumnScope) -> Measure:
         _require_nulls(function)
         argument = widened(scope.expression(function["child"]), DOUBLE)
 
@@ -94,7 +94,7 @@ def _of_powers(function_name: str, count: int) -> MeasureOf:
 def _of_pairs(function_name: str, first: str, second: str, *sums: str) -> MeasureOf:
     """A function of the number of pairs of values and of sums; pairs with a null are skipped."""
 
-    def moment(function: PlanNode, scope: Scope) -> Measure:
+    def moment(function: PlanNode, scope: ColumnScope) -> Measure:
         _require_nulls(function)
         values = [widened(scope.expression(function[name]), DOUBLE) for name in (first, second)]
         argument = unless_null(values, build.tuple_of(*values))
@@ -108,7 +108,7 @@ def _of_pairs(function_name: str, first: str, second: str, *sums: str) -> Measur
     return moment
 
 
-def _correlation(function: PlanNode, scope: Scope) -> Measure:
+def _correlation(function: PlanNode, scope: ColumnScope) -> Measure:
     """`corr`: null of fewer than two pairs; in ANSI mode it fails where x or y does not vary."""
     plain = _of_pairs("spark.corr", "x", "y", *_TO_BOTH)(function, scope)
     is_ansi = scope.settings.get("spark.sql.ansi.enabled", "true").lower() == "true"
@@ -131,7 +131,7 @@ def _of_sums(function_name: str, bag: Bag, sums: Sequence[typed.Expr]) -> typed.
     return typed.Builtin(function_name, (count_of(bag), *sums), "try", type=DOUBLE)
 
 
-def _sum_of_powers(bag: Bag, power: int, scope: Scope) -> typed.Expr:
+def _sum_of_powers(bag: Bag, power: int, scope: ColumnScope) -> typed.Expr:
     if power == 1:
         return aggregate_of("sum#part", bag(), EXACT_SUM)
     exponent = typed.Const(power, type=INT)
@@ -140,7 +140,7 @@ def _sum_of_powers(bag: Bag, power: int, scope: Scope) -> typed.Expr:
     )
 
 
-def _sum_of_products(bag: Bag, factors: str, scope: Scope) -> typed.Expr:
+def _sum_of_products(bag: Bag, factors: str, scope: ColumnScope) -> typed.Expr:
     """The exact sum over pairs (x, y) of one of them, or of a product of two."""
     places = ["xy".index(factor) for factor in factors]
     if len(places) == 1:
@@ -156,7 +156,7 @@ def _sum_of_products(bag: Bag, factors: str, scope: Scope) -> typed.Expr:
     )
 
 
-def _map_values(bag: Bag, place: int, scope: Scope) -> typed.Expr:
+def _map_values(bag: Bag, place: int, scope: ColumnScope) -> typed.Expr:
     values = bag()
     assert isinstance(values.type, Collection)
     pair = scope.names.variable("pair", values.type.element)
@@ -165,7 +165,7 @@ def _map_values(bag: Bag, place: int, scope: Scope) -> typed.Expr:
 
 def _sum_of_parts(
     bag: Bag,
-    scope: Scope,
+    scope: ColumnScope,
     call: Callable[[typed.Variable], tuple[str, tuple[typed.Expr, ...]]],
 ) -> typed.Expr:
     """The exact sum of the parts that a function makes of each value."""

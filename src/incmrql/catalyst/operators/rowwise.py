@@ -12,20 +12,22 @@ from incmrql.catalyst.operators.subqueries import conditions
 from incmrql.catalyst.operators.table import GENERATORS
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, components, naming, null
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Collection, Tuple, Type, bag, is_map, list_of
 
 # --- Project and Filter ---
 
 
-def project(node: PlanNode, scope: Scope) -> Relation:
+def project(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Project`: a value for each column."""
     child = scope.plan(node["child"])
     return named_columns(child, node["projectList"], scope.over(child))
 
 
-def named_columns(relation: Relation, projections: Sequence[PlanNode], scope: Scope) -> Relation:
+def named_columns(
+    relation: Relation, projections: Sequence[PlanNode], scope: ColumnScope
+) -> Relation:
     """The relation with the columns of a list of projections; what is computed gets a name."""
     columns: list[tuple[int, typed.Expr]] = []
     computed: list[tuple[typed.Variable, typed.Expr]] = []
@@ -65,7 +67,7 @@ def _is_free(value: typed.Expr) -> bool:
             return False
 
 
-def filter_rows(node: PlanNode, scope: Scope) -> Relation:
+def filter_rows(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Filter`: the rows for which a condition is true."""
     child = scope.plan(node["child"])
     inner = scope.over(child).taking_bindings()
@@ -76,7 +78,7 @@ def filter_rows(node: PlanNode, scope: Scope) -> Relation:
     return child
 
 
-def child_itself(node: PlanNode, scope: Scope) -> Relation:
+def child_itself(node: PlanNode, scope: ColumnScope) -> Relation:
     """The rows of the child: the operator has no part in the answer."""
     return scope.plan(node["child"])
 
@@ -84,7 +86,7 @@ def child_itself(node: PlanNode, scope: Scope) -> Relation:
 # --- Expand and Generate ---
 
 
-def expand(node: PlanNode, scope: Scope) -> Relation:
+def expand(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Expand`: a row for each of several projections, as grouping sets ask for."""
     child = scope.plan(node["child"])
     inner = scope.over(child)
@@ -115,7 +117,7 @@ def widened(value: typed.Expr, type_: Type) -> typed.Expr:
     return typed.Widen(value, type=type_)
 
 
-def generate(node: PlanNode, scope: Scope) -> Relation:
+def generate(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Generate`: each row with the rows that a generator makes of it."""
     child = scope.plan(node["child"])
     generator: PlanNode = node["generator"]
@@ -139,7 +141,7 @@ def _with_null_row(rows: typed.Expr) -> typed.Expr:
     return typed.If(typed.Exists(rows, type=BOOL), rows, one, type=rows.type)
 
 
-def _explode(generator: PlanNode, scope: Scope) -> typed.Expr:
+def _explode(generator: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The elements of an array, or the keys and values of a map."""
     values = scope.expression(generator["child"])
     if is_map(values.type):
@@ -152,7 +154,7 @@ def _explode(generator: PlanNode, scope: Scope) -> typed.Expr:
     return _row_for_each(values, one, build.tuple_of(build.var(one)))
 
 
-def _pos_explode(generator: PlanNode, scope: Scope) -> typed.Expr:
+def _pos_explode(generator: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The elements of an array with their positions, from 0."""
     values = scope.expression(generator["child"])
     assert isinstance(values.type, Collection)
@@ -169,7 +171,7 @@ def _pos_explode(generator: PlanNode, scope: Scope) -> typed.Expr:
     return _row_for_each(numbered, one, build.tuple_of(position, *parts))
 
 
-def _inline(generator: PlanNode, scope: Scope) -> typed.Expr:
+def _inline(generator: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The structs of an array as rows; a struct that is null is a row of nulls."""
     values = scope.expression(generator["child"])
     assert isinstance(values.type, Collection)
@@ -177,7 +179,7 @@ def _inline(generator: PlanNode, scope: Scope) -> typed.Expr:
     return _row_for_each(values, one, build.tuple_of(*components(build.var(one))))
 
 
-def _stack(generator: PlanNode, scope: Scope) -> typed.Expr:
+def _stack(generator: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`stack(n, a, b, …)`: the values in n rows, filled up with nulls."""
     count, *parts = generator["children"]
     if count.name != "Literal":

@@ -9,18 +9,18 @@ from incmrql.algebra import rows as build
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.operators.rowwise import widened
 from incmrql.catalyst.relation import Relation, over_bag
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import require_no_map
 from incmrql.types import typed
 from incmrql.types.model import Record, bag
 
 
-def distinct(node: PlanNode, scope: Scope) -> Relation:
+def distinct(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Distinct`: each row once."""
     return distinct_rows(scope.plan(node["child"]), scope, node)
 
 
-def distinct_rows(relation: Relation, scope: Scope, node: PlanNode) -> Relation:
+def distinct_rows(relation: Relation, scope: ColumnScope, node: PlanNode) -> Relation:
     """Each row of a relation once."""
     require_no_map(relation.row.type, f"a row of {node.name}", node)
     return over_bag(scope.names, _distinct_bag(relation), relation.ids, "distinct")
@@ -32,7 +32,7 @@ def _distinct_bag(relation: Relation) -> typed.Expr:
                         type=bag(row.type))  # fmt: skip
 
 
-def deduplicate(node: PlanNode, scope: Scope) -> Relation:
+def deduplicate(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Deduplicate`: one row for each value of the keys: the smallest, as Spark leaves it open."""
     child = scope.plan(node["child"])
     inner = scope.over(child)
@@ -55,7 +55,7 @@ def deduplicate(node: PlanNode, scope: Scope) -> Relation:
     return over_bag(names, select, child.ids, "first")
 
 
-def union(node: PlanNode, scope: Scope) -> Relation:
+def union(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Union`: the rows of all children, their columns bound by position."""
     children = [scope.plan(child) for child in node["children"]]
     bags = _in_common_types(children)
@@ -63,17 +63,17 @@ def union(node: PlanNode, scope: Scope) -> Relation:
     return over_bag(scope.names, whole, children[0].ids, "union")
 
 
-def except_(node: PlanNode, scope: Scope) -> Relation:
+def except_(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Except`: the rows of the left side that the right one has not; null equals null."""
     return _combination("except", node, scope)
 
 
-def intersect(node: PlanNode, scope: Scope) -> Relation:
+def intersect(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Intersect`: the rows that both sides have; null equals null."""
     return _combination("intersect", node, scope)
 
 
-def _combination(op: typed.CombineOp, node: PlanNode, scope: Scope) -> Relation:
+def _combination(op: typed.CombineOp, node: PlanNode, scope: ColumnScope) -> Relation:
     left, right = scope.plan(node["left"]), scope.plan(node["right"])
     if not node["isAll"]:  # one copy of a row on the left is there, or taken away
         left = distinct_rows(left, scope, node)

@@ -13,20 +13,20 @@ from dataclasses import replace
 
 from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of, plan_to_json
 from incmrql.catalyst.relation import Relation, over_bag
-from incmrql.catalyst.scope import Definition, Scope
+from incmrql.catalyst.scope import ColumnScope, CommonTable
 from incmrql.types import typed
 from incmrql.types.walk import free_variables
 
 # --- Relations that are used twice ---
 
 
-def reusable(relation: Relation, scope: Scope, name: str) -> Relation:
+def reusable(relation: Relation, scope: ColumnScope, name: str) -> Relation:
     """The relation in a form of which copies cost nothing: light, or with a name."""
     bag = shared_bag(relation, scope, name)
     return relation if bag is None else over_bag(scope.names, bag, relation.ids, name)
 
 
-def shared_bag(relation: Relation, scope: Scope, name: str) -> typed.Expr | None:
+def shared_bag(relation: Relation, scope: ColumnScope, name: str) -> typed.Expr | None:
     """The named query of a relation; None if it is light or depends on the rows around it.
 
     A bag has no order, which a limit above may need: a relation in order stays as it is.
@@ -40,18 +40,18 @@ def shared_bag(relation: Relation, scope: Scope, name: str) -> typed.Expr | None
 # --- Common table expressions ---
 
 
-def with_definitions(node: PlanNode, scope: Scope) -> Relation:
+def with_definitions(node: PlanNode, scope: ColumnScope) -> Relation:
     """`WithCTE`: a plan that refers to definitions, each of which may refer to those before."""
     definitions: tuple[PlanNode, ...] = node["cteDefs"]
     uses = Counter(ref["cteId"] for ref in nodes_of(node) if ref.name == "CTERelationRef")
     for definition in definitions:
         body, key = definition["child"], definition["id"]
-        known = Definition(body, scope, _alias(body, "cte"), uses[key])
+        known = CommonTable(body, scope, _alias(body, "cte"), uses[key])
         scope = scope.with_definitions({key: known})
     return scope.plan(node["plan"])
 
 
-def reference(node: PlanNode, scope: Scope) -> Relation:
+def reference(node: PlanNode, scope: ColumnScope) -> Relation:
     """`CTERelationRef`: the rows of a definition, its columns bound by position."""
     definition = scope.definitions[node["cteId"]]
     ids = [attribute["exprId"] for attribute in node["output"]]
@@ -76,7 +76,7 @@ def _alias(plan: PlanNode, otherwise: str) -> str:
 # --- Views ---
 
 
-def view(node: PlanNode, scope: Scope) -> Relation:
+def view(node: PlanNode, scope: ColumnScope) -> Relation:
     """`View`: the rows of its plan, which may have a name if the view is used again."""
     conversion = scope.conversion
     body: PlanNode = node["child"]

@@ -17,14 +17,14 @@ from incmrql.catalyst.operators.subqueries import is_null
 from incmrql.catalyst.operators.table import STRUCTURAL
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, components
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, bag, list_of
 
 
-def sort(node: PlanNode, scope: Scope) -> Relation:
+def sort(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Sort`: the same rows, with an order; one within partitions is none."""
     child = scope.plan(node["child"])
     if not node["global"]:
@@ -32,7 +32,7 @@ def sort(node: PlanNode, scope: Scope) -> Relation:
     return replace(child, order=sort_keys(node["order"], scope.over(child)))
 
 
-def sort_keys(orders: Sequence[PlanNode], scope: Scope) -> tuple[typed.Order, ...]:
+def sort_keys(orders: Sequence[PlanNode], scope: ColumnScope) -> tuple[typed.Order, ...]:
     """The keys of some `SortOrder`s; nulls are the smallest, or a key of their own says where."""
     keys: list[typed.Order] = []
     for order in orders:
@@ -46,7 +46,7 @@ def sort_keys(orders: Sequence[PlanNode], scope: Scope) -> tuple[typed.Order, ..
     return tuple(keys)
 
 
-def limit(node: PlanNode, scope: Scope) -> Relation:
+def limit(node: PlanNode, scope: ColumnScope) -> Relation:
     """`GlobalLimit`: the first rows, maybe after some that are skipped."""
     below: PlanNode = node["child"]
     if below.name == "LocalLimit":
@@ -61,12 +61,12 @@ def limit(node: PlanNode, scope: Scope) -> Relation:
     return _without_first(first_rows(child, count + skipped, scope), child, skipped, scope)
 
 
-def local_limit(node: PlanNode, _scope: Scope) -> Relation:
+def local_limit(node: PlanNode, _scope: ColumnScope) -> Relation:
     """`LocalLimit` without a limit above it."""
     raise Refused("C103", "LocalLimit: a limit in each partition", "Use limit().", node)
 
 
-def offset(node: PlanNode, scope: Scope) -> Relation:
+def offset(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Offset`: all rows but the first ones."""
     child = reusable(scope.plan(node["child"]), scope, "sorted")
     head, places = _head(child)
@@ -74,7 +74,7 @@ def offset(node: PlanNode, scope: Scope) -> Relation:
     return _without_first(every, child, _count(node["offsetExpr"], scope), scope)
 
 
-def first_rows(relation: Relation, count: int, scope: Scope) -> Relation:
+def first_rows(relation: Relation, count: int, scope: ColumnScope) -> Relation:
     """The first rows of a relation, in its order."""
     if not relation.order:
         scope.conversion.note("A limit without an order takes the first rows in canonical order.")
@@ -86,7 +86,7 @@ def first_rows(relation: Relation, count: int, scope: Scope) -> Relation:
     return _over(rows, relation, places, scope)
 
 
-def _without_first(rows: Relation, child: Relation, skipped: int, scope: Scope) -> Relation:
+def _without_first(rows: Relation, child: Relation, skipped: int, scope: ColumnScope) -> Relation:
     """Some rows of a child, of which the first ones of all are left out."""
     if skipped <= 0:
         return rows
@@ -115,7 +115,9 @@ def _head(relation: Relation) -> tuple[typed.Expr, list[int]]:
     return build.tuple_of(*values), places
 
 
-def _over(rows: typed.Expr, relation: Relation, places: Sequence[int], scope: Scope) -> Relation:
+def _over(
+    rows: typed.Expr, relation: Relation, places: Sequence[int], scope: ColumnScope
+) -> Relation:
     """The relation over a collection of the tuples that `_head` makes of a relation."""
     assert isinstance(rows.type, Collection)
     one = scope.names.variable("first", rows.type.element)
@@ -128,7 +130,7 @@ def _over(rows: typed.Expr, relation: Relation, places: Sequence[int], scope: Sc
     return Relation((typed.Generator(typed.Bind(one), rows),), columns, order)
 
 
-def _count(node: PlanNode, scope: Scope) -> int:
+def _count(node: PlanNode, scope: ColumnScope) -> int:
     """The number that a limit is: a literal, or an expression of literals."""
     value = evaluate(scope.expression(node), Environment(new_world(EMPTY_SCRIPT)))
     return max(int(value or 0), 0)

@@ -31,7 +31,7 @@ from incmrql.catalyst.operators.sharing import reusable
 from incmrql.catalyst.operators.table import SUBQUERIES
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, null
-from incmrql.catalyst.scope import Scope, placeholder
+from incmrql.catalyst.scope import ColumnScope, placeholder
 from incmrql.types import typed
 from incmrql.types.model import BOOL, LONG, STRING, UNIT, bag
 from incmrql.types.walk import conjuncts, with_copies
@@ -39,7 +39,7 @@ from incmrql.types.walk import conjuncts, with_copies
 TRUE, FALSE = (typed.Const(value, type=BOOL) for value in (True, False))
 
 
-def subquery_value(node: PlanNode, scope: Scope) -> typed.Expr:
+def subquery_value(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The value of a sub-query expression, or of `NOT IN (query)`."""
     if node.name != "Not":
         check_node(node, SUBQUERIES)
@@ -59,7 +59,7 @@ def subquery_value(node: PlanNode, scope: Scope) -> typed.Expr:
             raise Refused("C104", f"{node.name} stands where a value is expected", node=node)
 
 
-def conditions(node: PlanNode, scope: Scope) -> list[typed.Expr]:
+def conditions(node: PlanNode, scope: ColumnScope) -> list[typed.Expr]:
     """Conditions that are all true for the rows for which an expression is."""
     match node.name:
         case "And":
@@ -93,7 +93,7 @@ def is_null(value: typed.Expr) -> typed.Expr:
 # --- One value ---
 
 
-def _scalar(node: PlanNode, scope: Scope) -> typed.Expr:
+def _scalar(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The value of a sub-query with one column and at most one row."""
     relation = scope.inside().plan(node["plan"])
     if not relation.columns:  # refused
@@ -121,7 +121,7 @@ def _scalar(node: PlanNode, scope: Scope) -> typed.Expr:
     return typed.If(several, _failure(value, node, scope), only, type=value.type)
 
 
-def _failure(value: typed.Expr, node: PlanNode, scope: Scope) -> typed.Expr:
+def _failure(value: typed.Expr, node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The value of a sub-query with several rows: null, and a failure."""
     message = typed.Const("a scalar sub-query has more than one row", type=STRING)
     span = scope.conversion.refusals.span(node)
@@ -187,7 +187,7 @@ class _Agreement(Enum):
 class _Membership:
     """`x in (S)`, also for several columns: what makes it true, and what makes it null."""
 
-    def __init__(self, node: PlanNode, scope: Scope) -> None:
+    def __init__(self, node: PlanNode, scope: ColumnScope) -> None:
         self.names, self.bindings = scope.names, scope.bindings
         self.values: Sequence[typed.Expr] = scope.expressions(node["values"])
         query: PlanNode = node["query"]

@@ -24,7 +24,7 @@ from incmrql.catalyst.operators.subqueries import is_null
 from incmrql.catalyst.operators.table import STRUCTURAL
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import Relation, null
-from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.scope import ColumnScope
 from incmrql.types import typed
 from incmrql.types.model import (
     DOUBLE,
@@ -40,7 +40,7 @@ from incmrql.types.model import (
 from incmrql.types.model import Decimal as DecimalType
 
 
-def window(node: PlanNode, scope: Scope) -> Relation:
+def window(node: PlanNode, scope: ColumnScope) -> Relation:
     """`Window`: the columns of the child, and one for each window expression."""
     child = scope.plan(node["child"])
     names = scope.names
@@ -78,7 +78,7 @@ def _partitions(
     rows: typed.Variable,
     keys: Sequence[typed.Expr],
     head: typed.Expr,
-    scope: Scope,
+    scope: ColumnScope,
 ) -> typed.Expr:
     """The bag with `head` for each partition; without keys all rows are one."""
     names = scope.names
@@ -105,11 +105,11 @@ class _Column:
     finish: Callable[[typed.Expr], typed.Expr] = lambda value: value
 
 
-_Convert: TypeAlias = Callable[[int, PlanNode, PlanNode, Scope], _Column]
+_Convert: TypeAlias = Callable[[int, PlanNode, PlanNode, ColumnScope], _Column]
 """Converts a function, with the id of its column and its frame."""
 
 
-def _window_column(part: PlanNode, order: Sequence[typed.Order], scope: Scope) -> _Column:
+def _window_column(part: PlanNode, order: Sequence[typed.Order], scope: ColumnScope) -> _Column:
     expression = named_expression(part)
     check_node(expression, STRUCTURAL)
     specification: PlanNode = expression["windowSpec"]
@@ -126,7 +126,7 @@ def _window_column(part: PlanNode, order: Sequence[typed.Order], scope: Scope) -
 
 
 def _rank(name: typed.RankName, type_: Type) -> _Convert:
-    def rank(expr_id: int, _function: PlanNode, _bounds: PlanNode, scope: Scope) -> _Column:
+    def rank(expr_id: int, _function: PlanNode, _bounds: PlanNode, scope: ColumnScope) -> _Column:
         if name in ("row_number", "ntile"):
             _note_ties(scope, name)
         return _Column(expr_id, typed.Rank(name, type_), type_)
@@ -134,7 +134,7 @@ def _rank(name: typed.RankName, type_: Type) -> _Convert:
     return rank
 
 
-def _ntile(expr_id: int, function: PlanNode, _bounds: PlanNode, scope: Scope) -> _Column:
+def _ntile(expr_id: int, function: PlanNode, _bounds: PlanNode, scope: ColumnScope) -> _Column:
     buckets = scope.expression(function["buckets"])
     if not isinstance(buckets, typed.Const) or not buckets.value or buckets.value < 0:
         message = "ntile with a number of buckets that is not a positive constant"
@@ -143,7 +143,7 @@ def _ntile(expr_id: int, function: PlanNode, _bounds: PlanNode, scope: Scope) ->
     return _Column(expr_id, typed.Rank("ntile", INT, int(buckets.value)), INT)
 
 
-def _neighbour(expr_id: int, function: PlanNode, bounds: PlanNode, scope: Scope) -> _Column:
+def _neighbour(expr_id: int, function: PlanNode, bounds: PlanNode, scope: ColumnScope) -> _Column:
     """`lag` and `lead`: their frame says how many rows away the value is."""
     _note_ties(scope, function.name.lower())
     argument = scope.expression(function["input"])
@@ -165,7 +165,7 @@ def _over_frame(
     function: PlanNode,
     frame: typed.Frame,
     order: Sequence[typed.Order],
-    scope: Scope,
+    scope: ColumnScope,
 ) -> _Column:
     """An aggregate, or the value at a row, over a frame."""
     if function.name == "NthValue":
@@ -203,7 +203,7 @@ _IN_ORDER: Final = ("CollectList", "ListAgg")
 """Aggregates whose value depends on the order of the rows, which a window may give."""
 
 
-def _in_order(expr_id: int, function: PlanNode, frame: typed.Frame, scope: Scope) -> _Column:
+def _in_order(expr_id: int, function: PlanNode, frame: typed.Frame, scope: ColumnScope) -> _Column:
     """The list of the values of a frame, in the order of the window."""
     aggregate: PlanNode = function["aggregateFunction"]
     if aggregate.name != "CollectList":
@@ -244,7 +244,7 @@ def _pick_value(  # noqa: PLR0913, PLR0917 (a function, and the parts of its cal
     function: PlanNode,
     frame: typed.Frame,
     condition: PlanNode | None,
-    scope: Scope,
+    scope: ColumnScope,
 ) -> _Column:
     """The value of an argument at a row of the frame, or null."""
     _note_ties(
@@ -265,7 +265,7 @@ def _pick_value(  # noqa: PLR0913, PLR0917 (a function, and the parts of its cal
     return _Column(expr_id, picked, value.type, lambda pair: build.item(pair, 0))
 
 
-def _note_ties(scope: Scope, name: str) -> None:
+def _note_ties(scope: ColumnScope, name: str) -> None:
     scope.conversion.note(
         f"Rows that {name} finds equal in the order of its window are in canonical order."
     )
@@ -287,7 +287,7 @@ _FUNCTIONS: Final[dict[str, _Convert]] = {
 # --- Frames ---
 
 
-def _frame(bounds: PlanNode, order: Sequence[typed.Order], scope: Scope) -> typed.Frame:
+def _frame(bounds: PlanNode, order: Sequence[typed.Order], scope: ColumnScope) -> typed.Frame:
     kind: Literal["rows", "range"] = "rows" if bounds["frameType"].name == "RowFrame" else "range"
     first = _bound(bounds["lower"], kind, order, scope)
     last = _bound(bounds["upper"], kind, order, scope)
@@ -295,7 +295,7 @@ def _frame(bounds: PlanNode, order: Sequence[typed.Order], scope: Scope) -> type
 
 
 def _bound(
-    node: PlanNode, kind: str, order: Sequence[typed.Order], scope: Scope
+    node: PlanNode, kind: str, order: Sequence[typed.Order], scope: ColumnScope
 ) -> int | float | Decimal | None:
     """An end of a frame; None without one, 0 for the current row."""
     if node.name in ("UnboundedPreceding", "UnboundedFollowing"):
@@ -316,7 +316,7 @@ def _bound(
     raise Refused("C104", f"{message} is not converted", "Cast the key to double.", node)
 
 
-def _constant(node: PlanNode, scope: Scope) -> int | float | Decimal:
+def _constant(node: PlanNode, scope: ColumnScope) -> int | float | Decimal:
     """The number that an offset is: of days for dates, of microseconds for timestamps."""
     match node:
         case PlanNode("UnaryMinus"):

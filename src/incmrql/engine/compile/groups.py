@@ -24,14 +24,14 @@ from incmrql.engine.columns.layouts import (
 )
 from incmrql.engine.columns.pipelines import ByRow, Pipeline
 from incmrql.engine.compile.physical import (
-    Block,
     CompiledRequest,
     Fused,
     GroupScan,
+    PhysicalBlock,
+    PhysicalSide,
     Ranking,
     RankingMerge,
     RankingRead,
-    Side,
 )
 from incmrql.engine.compile.pipelines import Lowering
 from incmrql.engine.compile.single_rows import (
@@ -128,7 +128,7 @@ class GroupsCompiler:
         )
         return step, body.layout
 
-    def side(self, number: int) -> Side:
+    def side(self, number: int) -> PhysicalSide:
         """A side, with a table if its rows are kept."""
         node = self.node
         kept = number in node.kept and not node.is_final and node.window is None
@@ -152,10 +152,10 @@ class GroupsCompiler:
         """The numbers of the sides."""
         return range(len(self.node.inputs))
 
-    def blocks(self, side: int) -> tuple[Block, ...]:
+    def blocks(self, side: int) -> tuple[PhysicalBlock, ...]:
         """The blocks for rows of a side: one for all accumulators that can share a pipeline."""
         shared: list[tuple[Accumulator, int, list[typed.Expr]]] = []
-        separate: list[Block] = []
+        separate: list[PhysicalBlock] = []
         for number, accumulator in enumerate(self.node.accumulators):
             if accumulator.side != side:
                 continue
@@ -183,7 +183,7 @@ class GroupsCompiler:
         side: int,
         *,
         counted: bool,
-    ) -> list[Block]:
+    ) -> list[PhysicalBlock]:
         """A block for accumulators to which each row contributes at most one element."""
         exprs: list[typed.Expr] = []
         lifts: list[Lift] = []
@@ -194,13 +194,17 @@ class GroupsCompiler:
                     exprs.append(column)
             indices = tuple(start + exprs.index(column) for column in columns)
             lifts.append(self.lift(number, accumulator, indices, columns[0].type))
-        block = Block(self.keyed_pipeline(self.pair_variables(side), exprs), tuple(lifts), counted)
+        block = PhysicalBlock(
+            self.keyed_pipeline(self.pair_variables(side), exprs), tuple(lifts), counted
+        )
         if len(shared) < 2 or not isinstance(block.pipeline.how, ByRow):
             return [block]
         # One accumulator that has to run by row must not make the others run by row too.
         blocks = [block] if counted else []
         if counted:
-            blocks = [Block(self.keyed_pipeline(self.pair_variables(side), []), (), counted)]
+            blocks = [
+                PhysicalBlock(self.keyed_pipeline(self.pair_variables(side), []), (), counted)
+            ]
         for single in shared:
             blocks += self.shared_blocks([single], side, counted=False)
         return blocks
@@ -230,7 +234,7 @@ class GroupsCompiler:
         side: int,
         given: list[tuple[typed.Variable, Layout]] | None = None,
         table: int | None = None,
-    ) -> Block:
+    ) -> PhysicalBlock:
         """A block for one accumulator, to which a row contributes any number of elements."""
         assert isinstance(bag.type, Collection)
         single = single_element(bag)
@@ -249,7 +253,7 @@ class GroupsCompiler:
         start = width(self.key)
         indices = tuple(range(start, start + len(columns)))
         lift = self.lift(number, accumulator, indices, columns[0].type)
-        return Block(pipeline, (lift,), table=table)
+        return PhysicalBlock(pipeline, (lift,), table=table)
 
     def column_block(
         self,
@@ -258,14 +262,14 @@ class GroupsCompiler:
         columns: Sequence[typed.Expr],
         given: list[tuple[typed.Variable, Layout]],
         table: int | None,
-    ) -> Block:
+    ) -> PhysicalBlock:
         """A block for one accumulator, to which each row contributes at most one element."""
         start = width(self.key)
         indices = tuple(range(start, start + len(columns)))
         lift = self.lift(number, accumulator, indices, columns[0].type)
-        return Block(self.keyed_pipeline(given, columns), (lift,), table=table)
+        return PhysicalBlock(self.keyed_pipeline(given, columns), (lift,), table=table)
 
-    def distinct_block(self, number: int, accumulator: Accumulator) -> Block:
+    def distinct_block(self, number: int, accumulator: Accumulator) -> PhysicalBlock:
         """A block over the distinct values of a table that appear and disappear."""
         assert accumulator.distinct is not None
         ranking = self.rankings[accumulator.distinct.table]
@@ -393,7 +397,7 @@ class GroupsCompiler:
         body = as_conditional(inline_variables(read.body, known))
         return self.all.lowering.pipeline([(self.key_variable, self.key), (row, layout)], body)
 
-    def body(self, mode: Mode, sides: Sequence[Side]) -> Pipeline:
+    def body(self, mode: Mode, sides: Sequence[PhysicalSide]) -> Pipeline:
         """The pipeline of the answer: over the key, a row in mode `linear`, and the requests."""
         node = self.node
         requests: list[tuple[typed.Variable, Layout]] = [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PhysicalSide:
     """A side of a join or of groups: pairs (key, value) of an input.
 
     `paired` makes the pairs from the input's rows, None if they are pairs in this layout already.
@@ -69,7 +69,7 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PhysicalBlock:
     """What rows of a side, or distinct values of a table, contribute to accumulators.
 
     The pipeline computes the columns of the key, and then those that the lifts read.
@@ -228,7 +228,7 @@ class AnswerPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PhysicalOutput:
     """An output: its parts, and how to compute rows, or the single value, from them."""
 
     output: Output
@@ -273,7 +273,7 @@ class Physical:
 
     steps: tuple[Operator, ...]
     layouts: tuple[Layout, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[PhysicalOutput, ...]
     tables: tuple[TableInfo, ...]
     scopes: tuple[Scope, ...] = ()
     """What each step may read of its state."""

@@ -16,7 +16,7 @@ from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower import tree
 from incmrql.lower.context import Context, PythonExpression
 from incmrql.lower.expressions.dispatch import lower
-from incmrql.lower.relations.builder import Builder
+from incmrql.lower.relations.builder import RelationBuilder
 from incmrql.lower.relations.flows import Flow, emit
 from incmrql.lower.relations.terms import relation
 from incmrql.lower.shapes import Cell, Env, NotNative, Parts, Shape, split
@@ -64,7 +64,7 @@ class Lowering:
         program = self.program
         stored = dict(program.stored)
         ctx = Context(lower, Dialect.DUCKDB, program.script, stored, program.arguments)
-        builder = Builder(ctx, relation)
+        builder = RelationBuilder(ctx, relation)
         columns = _Columns()
         env = Env({variable: columns.shape(given_layout) for variable, given_layout in given})
         flow = Flow(env, [])

@@ -26,7 +26,13 @@ from incmrql.engine.columns.layouts import (
 from incmrql.engine.columns.pipelines import Pipeline, Projection
 from incmrql.engine.compile.groups import GroupsCompiler, fuse
 from incmrql.engine.compile.loops import LoopCompiler
-from incmrql.engine.compile.physical import Answer, AnswerPart, Derived, Physical, Side
+from incmrql.engine.compile.physical import (
+    AnswerPart,
+    Derived,
+    Physical,
+    PhysicalOutput,
+    PhysicalSide,
+)
 from incmrql.engine.compile.pipelines import Lowering
 from incmrql.engine.compile.single_rows import as_conditional, group_of, inline_variables
 from incmrql.engine.context import environment
@@ -217,7 +223,7 @@ class ProgramCompiler:
         columns: tuple[int | str, ...] | None,
         table: str | None,
         node: int,
-    ) -> Side:
+    ) -> PhysicalSide:
         """A side with a key in this layout, and with the columns of the value that it keeps.
 
         `node` is the node that has the side, and `place` the node whose rows it reads.
@@ -230,9 +236,9 @@ class ProgramCompiler:
         paired = self.converter(place, pair_of(key, value))
         start = width(key)
         picked = tuple(start + column for column in kept_columns(value, kept))
-        return Side(paired, kept, picked, table, schema)
+        return PhysicalSide(paired, kept, picked, table, schema)
 
-    def with_shared_table(self, place: int, side: Side) -> Side:
+    def with_shared_table(self, place: int, side: PhysicalSide) -> PhysicalSide:
         """The side of a join, with the table of an earlier join that keeps the same rows."""
         if self.shared_tables is None or side.table is None or side.paired is not None:
             return side
@@ -283,7 +289,7 @@ class ProgramCompiler:
 
     # --- answers ---------------------------------------------------------------------------
 
-    def answer(self, number: int, output: Output) -> Answer:
+    def answer(self, number: int, output: Output) -> PhysicalOutput:
         """The answer of an output: its parts, and how rows are computed from them."""
         spread = output.part is not None and output.part.order is None
         parts = tuple(
@@ -291,7 +297,7 @@ class ProgramCompiler:
         )
         row, layout = self.answer_row(output)
         shown = self.layout_converter(layout, of_rows(output.element, packed=False))
-        return Answer(output, parts, row, layout, shown)
+        return PhysicalOutput(output, parts, row, layout, shown)
 
     def answer_row(self, output: Output) -> tuple[Pipeline | None, Layout]:
         """The pipeline from rows of the main part to rows of the answer, and their layout."""

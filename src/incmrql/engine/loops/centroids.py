@@ -21,7 +21,7 @@ from incmrql.engine.context import BatchContext, Overlay, overlay, sorted_rows_o
 from incmrql.engine.loops.recompute.steps import Steps
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.store.content import SortedRows, aggregate_rows, empty
-from incmrql.engine.store.sorting import Groups, TableSchema
+from incmrql.engine.store.sorting import RowGroups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.changes import NegativeWeight
 from incmrql.plan.diffusion.ways import StatedError
@@ -188,7 +188,7 @@ def _with_sums(
 ) -> SortedRows:
     """Sorted rows like others, with these columns, weights and accumulators."""
 
-    def same(_groups: Groups) -> Parts:
+    def same(_groups: RowGroups) -> Parts:
         return parts
 
     return aggregate_rows(content.schema, columns, weights, same)

@@ -29,7 +29,7 @@ from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.engine.operators.base import Operator, StatefulOp
 from incmrql.engine.store.content import SortedRows, aggregate_rows, distinct_keys, empty, merge
 from incmrql.engine.store.lookup import partners
-from incmrql.engine.store.sorting import Groups, TableSchema
+from incmrql.engine.store.sorting import RowGroups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.reference import Environment
 from incmrql.types.model import LONG, Type
@@ -276,7 +276,7 @@ def _by_key(content: SortedRows, schema: TableSchema) -> SortedRows:
 def _same_parts(parts: Parts) -> Any:
     """A function that adds up the same accumulators by the groups of another schema."""
 
-    def lift_rows(groups: Groups) -> Parts:
+    def lift_rows(groups: RowGroups) -> Parts:
         return normalize_parts({name: groups.add_up(column) for name, column in parts.items()})
 
     return lift_rows if parts else None

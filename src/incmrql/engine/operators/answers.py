@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows, concat_rows, of_values, to_values
-from incmrql.engine.compile.physical import Answer, AnswerPart
+from incmrql.engine.compile.physical import AnswerPart, PhysicalOutput
 from incmrql.engine.context import BatchContext, merge_all, rows_of, sorted_rows_of
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.ordered import ranks_of
@@ -18,13 +18,13 @@ from incmrql.reference import Environment, evaluate
 from incmrql.values import Bag, Value, encode
 
 
-def answer_slots(answer: Answer) -> tuple[TableSchema, ...]:
+def answer_slots(answer: PhysicalOutput) -> tuple[TableSchema, ...]:
     """The schemas of the deltas that are gathered for the parts of an answer."""
     return tuple(part.schema for part in answer.parts)
 
 
 def answer_gather(
-    answer: Answer, deltas: Sequence[Iterable[Rows]], env: Environment
+    answer: PhysicalOutput, deltas: Sequence[Iterable[Rows]], env: Environment
 ) -> list[SortedRows]:
     """The deltas of an answer's parts, consolidated; `deltas` are those of all operators."""
     return [
@@ -41,7 +41,9 @@ def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> SortedRows:
     )
 
 
-def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
+def answer_meet(
+    answer: PhysicalOutput, changes: Sequence[SortedRows], context: BatchContext
+) -> Rows:
     """The delta of an answer; deltas of parts that are kept are added to their tables.
 
     Rows of a list also have their positions: the old one if they go, the new one if they come.
@@ -63,7 +65,9 @@ def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchCon
     return answer.row.apply(both, context.env).with_columns(pa.array(np.concatenate(positions)))
 
 
-def _value_delta(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
+def _value_delta(
+    answer: PhysicalOutput, changes: Sequence[SortedRows], context: BatchContext
+) -> Rows:
     """The delta of an answer that is one value: -old +new, if they differ."""
     if not context.is_first and not any(map(len, changes)):
         return of_values([], answer.layout)
@@ -98,7 +102,7 @@ def part_rows(part: AnswerPart, bucket: int, context: BatchContext) -> Rows:
     return rows
 
 
-def value_of(answer: Answer, contents: Sequence[SortedRows], env: Environment) -> Value:
+def value_of(answer: PhysicalOutput, contents: Sequence[SortedRows], env: Environment) -> Value:
     """The value of an answer whose parts have these rows."""
     for part, content in zip(answer.parts, contents, strict=True):
         env = env.bind(part.variable, _collection(part, content))
@@ -112,12 +116,12 @@ def _collection(part: AnswerPart, content: SortedRows) -> Value:
     return [value for (_, value), weight in rows for _ in range(weight)]
 
 
-def whole_answer(answer: Answer, context: BatchContext) -> Value:
+def whole_answer(answer: PhysicalOutput, context: BatchContext) -> Value:
     """The whole answer as a value; it has to fit into memory."""
     return value_of(answer, [_all_rows(part, context) for part in answer.parts], context.env)
 
 
-def bucket_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
+def bucket_rows(answer: PhysicalOutput, bucket: int, context: BatchContext) -> Rows:
     """The rows of one bucket of an answer that is a collection without order.
 
     Equal rows may be in several buckets if the part is derived from other state.

@@ -21,13 +21,13 @@ from incmrql.engine.columns.layouts import Layout, leaves, part, width
 from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, concat_rows, no_rows
 from incmrql.engine.compile.physical import (
-    Block,
     CompiledRequest,
     GroupScan,
+    PhysicalBlock,
+    PhysicalSide,
     Ranking,
     RankingMerge,
     RankingRead,
-    Side,
 )
 from incmrql.engine.context import BatchContext, merge_all, zeros
 from incmrql.engine.loops.recompute.groups import GroupEvaluator, reads_first
@@ -36,7 +36,7 @@ from incmrql.engine.operators.joins import Sums
 from incmrql.engine.operators.requests import Affected, Answers, request_columns, whole_delta
 from incmrql.engine.store.content import SortedRows, aggregate_rows, distinct_keys, empty
 from incmrql.engine.store.lookup import look_up, partners
-from incmrql.engine.store.sorting import Groups, TableSchema
+from incmrql.engine.store.sorting import RowGroups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.access import Mode
 from incmrql.plan.changes import NegativeWeight
@@ -59,9 +59,9 @@ class GroupOp(StatefulOp):
     key.  `window`: there is one for each row, with values of the rows around it.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[PhysicalSide, ...]
     key: Layout
-    blocks: tuple[tuple[Block, ...], ...]
+    blocks: tuple[tuple[PhysicalBlock, ...], ...]
     """The contributions to accumulators, by side."""
     rankings: tuple[Ranking, ...]
     requests: tuple[CompiledRequest, ...]
@@ -217,17 +217,17 @@ def _needs_rows(step: GroupOp, side: int) -> bool:
     return side in (step.linear, *step.used, *scanned) or step.sides[side].table is not None
 
 
-def _side_rows(side: Side, pairs: Rows) -> SortedRows:
+def _side_rows(side: PhysicalSide, pairs: Rows) -> SortedRows:
     columns = (*range(side.key_width), *side.columns)
     return aggregate_rows(side.schema, pairs.pick(columns).columns, pairs.weights)
 
 
-def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> SortedRows:
+def _accumulators(step: GroupOp, block: PhysicalBlock, pairs: Rows, env: Environment) -> SortedRows:
     """What rows contribute to the accumulators of their keys."""
     rows = block.pipeline.apply(pairs, env)
     columns, weights = list(rows.columns), rows.weights
 
-    def parts(groups: Groups) -> Parts:
+    def parts(groups: RowGroups) -> Parts:
         of, n = groups.of_row, len(groups)
         sums: Parts = {}
         for lift in block.lifts:

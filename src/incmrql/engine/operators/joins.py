@@ -15,14 +15,14 @@ from incmrql.engine.columns.keys import Indices, Keys
 from incmrql.engine.columns.layouts import Layout, leaves
 from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows
-from incmrql.engine.compile.physical import Fused, Side
+from incmrql.engine.compile.physical import Fused, PhysicalSide
 from incmrql.engine.context import BatchContext
 from incmrql.engine.loops.recompute.joins import JoinEvaluator
 from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, any_by_row
 from incmrql.engine.store.content import SortedRows, aggregate_rows, empty, keys_of_rows, merge
 from incmrql.engine.store.lookup import expand_ranges, partners, slices_by_count, span_of
 from incmrql.engine.store.segments import SegmentRows
-from incmrql.engine.store.sorting import Groups, TableSchema
+from incmrql.engine.store.sorting import RowGroups, TableSchema
 from incmrql.reference import Environment
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -44,7 +44,7 @@ class JoinOp(StatefulOp):
 
     is_bilinear: ClassVar[bool] = True
 
-    sides: tuple[Side, Side]
+    sides: tuple[PhysicalSide, PhysicalSide]
     key: Layout
     body: Pipeline
     fused: Fused | None = None
@@ -104,7 +104,7 @@ class JoinOp(StatefulOp):
         return lambda inputs, context: evaluator.meet(inputs, context.env)
 
 
-def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> SortedRows:
+def _delta(side: PhysicalSide, chunks: Iterable[Rows], env: Environment) -> SortedRows:
     """The delta of a side, consolidated."""
     parts = []
     columns = (*range(side.key_width), *side.columns)
@@ -162,7 +162,7 @@ def _sums_with_partners(
             counts[key_indices] * rows.weights if fused.counted else np.zeros_like(key_indices)
         )
 
-        def sums(groups: Groups, at: Integers = key_indices, rows: SortedRows = rows) -> Parts:
+        def sums(groups: RowGroups, at: Integers = key_indices, rows: SortedRows = rows) -> Parts:
             return scaled_sums(parts, at, rows.weights, groups.of_row, len(groups))
 
         content = aggregate_rows(fused.schema, by.columns, weights, sums)

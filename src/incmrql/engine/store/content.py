@@ -24,7 +24,7 @@ from incmrql.engine.columns.keys import (
     no_keys,
     same_keys,
 )
-from incmrql.engine.store.sorting import Groups, RowOrder, TableSchema, group, order_words
+from incmrql.engine.store.sorting import RowGroups, RowOrder, TableSchema, group, order_words
 from incmrql.io.arrow.columns import WEIGHT, flat, names
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -93,7 +93,7 @@ class SortedRows:
         """The same rows with different weights."""
         return replace(self, weights=weights, before=None)
 
-    def grouped(self) -> Groups:
+    def grouped(self) -> RowGroups:
         """The groups of equal rows, where the rows consist of a few sorted parts."""
         return group(self.hashes, self.keys, self.within(), merged=True)
 
@@ -106,7 +106,7 @@ def aggregate_rows(
     schema: TableSchema,
     columns: Sequence[Any],
     weights: Integers,
-    lift_rows: Callable[[Groups], Parts] | None = None,
+    lift_rows: Callable[[RowGroups], Parts] | None = None,
 ) -> SortedRows:
     """Rows with weights, in any order, as sorted rows; `lift_rows` gives accumulators of groups.
 
@@ -133,13 +133,15 @@ def consolidate(rows: SortedRows) -> SortedRows:
     return sum_groups(rows, rows.grouped())[0]
 
 
-def sum_groups(rows: SortedRows, groups: Groups) -> tuple[SortedRows, Indices]:
+def sum_groups(rows: SortedRows, groups: RowGroups) -> tuple[SortedRows, Indices]:
     """The sums of groups, without groups that sum to zero; and the index of a row of each group."""
     parts = normalize_parts({name: groups.add_up(column) for name, column in rows.parts.items()})
     return _rows_of_groups(rows, groups, parts)
 
 
-def _rows_of_groups(rows: SortedRows, groups: Groups, parts: Parts) -> tuple[SortedRows, Indices]:
+def _rows_of_groups(
+    rows: SortedRows, groups: RowGroups, parts: Parts
+) -> tuple[SortedRows, Indices]:
     """The groups as rows with these accumulators; and the index of a row of each group."""
     weights = groups.add_up(rows.weights)
     is_kept = ~is_neutral(parts, weights)

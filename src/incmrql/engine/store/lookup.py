@@ -20,7 +20,7 @@ from incmrql.values.hashing.columns import buckets as buckets_of
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class KeySpan:
     """The keys that have rows in a segment: their indices, and where their rows start and stop."""
 
     rows: SegmentRows
@@ -28,15 +28,15 @@ class Span:
     starts: Indices
     stops: Indices
 
-    def only(self, chosen: Mask) -> Span:
+    def only(self, chosen: Mask) -> KeySpan:
         """The span of the chosen keys."""
         if chosen.all():
             return self
-        return Span(self.rows, self.key_indices[chosen], self.starts[chosen], self.stops[chosen])
+        return KeySpan(self.rows, self.key_indices[chosen], self.starts[chosen], self.stops[chosen])
 
-    def within(self, starts: Indices, stops: Indices) -> Span:
+    def within(self, starts: Indices, stops: Indices) -> KeySpan:
         """The same keys with narrower ranges of rows."""
-        return Span(self.rows, self.key_indices, starts, stops)
+        return KeySpan(self.rows, self.key_indices, starts, stops)
 
     @property
     def counts(self) -> Indices:
@@ -74,7 +74,7 @@ def slices_by_count(counts: Indices, most: int) -> Iterator[slice]:
 
 def span_of(
     rows: SegmentRows, hashes: Hashes, keys: Keys, candidates: Indices | None = None
-) -> Span:
+) -> KeySpan:
     """The rows of keys in a segment; `candidates` are the indices of keys that may have rows."""
     sought = hashes if candidates is None else hashes[candidates]
     starts, stops = rows.keys_between(sought)
@@ -88,7 +88,7 @@ def span_of(
         starts, stops = _narrow_to_keys(
             rows, keys, key_indices, (starts, stops), np.flatnonzero(~is_same)
         )
-    span = Span(rows, key_indices, starts, stops)
+    span = KeySpan(rows, key_indices, starts, stops)
     return span.only(starts < stops)
 
 
@@ -114,7 +114,7 @@ def _narrow_to_keys(
 
 
 def find_rows(
-    span: Span, rows: SortedRows, at: Indices, starts: Indices, stops: Indices
+    span: KeySpan, rows: SortedRows, at: Indices, starts: Indices, stops: Indices
 ) -> tuple[Indices, Mask]:
     """The rank of a row of each key among the key's rows, or where it belongs, and if it exists.
 
@@ -229,7 +229,7 @@ def partners(
         yield _concat_chunks(waiting)
 
 
-def _chunks(span: Span, most_rows: int) -> Iterator[tuple[Indices, SortedRows]]:
+def _chunks(span: KeySpan, most_rows: int) -> Iterator[tuple[Indices, SortedRows]]:
     ends = np.cumsum(span.counts)
     total = int(ends[-1]) if len(ends) else 0
     for first in range(0, total, most_rows):
@@ -258,7 +258,9 @@ def grouped_rows(
     return merge_spans(table, reader, spans)
 
 
-def merge_spans(table: StateTable, reader: Reader, spans: list[Span]) -> tuple[Indices, SortedRows]:
+def merge_spans(
+    table: StateTable, reader: Reader, spans: list[KeySpan]
+) -> tuple[Indices, SortedRows]:
     """The rows of spans of the same keys, with equal rows summed, in the order of the keys."""
     row_keys, rows = rows_of_spans(table, reader, spans)
     whole, firsts = sum_groups(
@@ -268,7 +270,7 @@ def merge_spans(table: StateTable, reader: Reader, spans: list[Span]) -> tuple[I
 
 
 def rows_of_spans(
-    table: StateTable, reader: Reader, spans: list[Span]
+    table: StateTable, reader: Reader, spans: list[KeySpan]
 ) -> tuple[Indices, SortedRows]:
     """The rows of all spans, one after the other, and the indices of their keys."""
     non_empty = [span for span in spans if len(span.key_indices)]
@@ -283,7 +285,7 @@ def rows_of_spans(
 
 def find_spans(
     table: StateTable, reader: Reader, hashes: Hashes, keys: Keys, extra: SortedRows | None = None
-) -> list[Span]:
+) -> list[KeySpan]:
     """The rows of keys in each segment, in the order of segments; `extra` is one more segment."""
     spans = []
     for segment in table.segments:

@@ -18,9 +18,15 @@ import numpy as np
 
 from incmrql.engine.columns.keys import Indices, Keys, Mask
 from incmrql.engine.store.content import SortedRows, concat, empty, running_weights
-from incmrql.engine.store.lookup import Span, find_rows, find_spans, rows_of_spans, weight_between
+from incmrql.engine.store.lookup import (
+    KeySpan,
+    find_rows,
+    find_spans,
+    rows_of_spans,
+    weight_between,
+)
 from incmrql.engine.store.segments import SegmentRows
-from incmrql.engine.store.sorting import Groups, group
+from incmrql.engine.store.sorting import RowGroups, group
 from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.plan.changes import NegativeWeight
 from incmrql.values.exact.sums import Integers
@@ -37,7 +43,7 @@ SMALL: Final = 16
 """Up to this many rows of a key are read instead of searched."""
 
 
-def narrow_spans(spans: list[Span], starts: Integers, stops: Integers) -> list[Span]:
+def narrow_spans(spans: list[KeySpan], starts: Integers, stops: Integers) -> list[KeySpan]:
     """Narrower spans that hold the rows between two ranks of each key, and few other rows.
 
     All spans are cut at the same rows.
@@ -53,7 +59,7 @@ def narrow_spans(spans: list[Span], starts: Integers, stops: Integers) -> list[S
     ]
 
 
-def _bracket(spans: list[Span], inner: list[Span], ranks: Integers) -> list[Span]:
+def _bracket(spans: list[KeySpan], inner: list[KeySpan], ranks: Integers) -> list[KeySpan]:
     """Narrower spans, all cut at the same rows, that hold the row of a rank of each key."""
     inner = [span.within(span.starts.copy(), span.stops.copy()) for span in inner]
     while True:
@@ -68,7 +74,7 @@ def _bracket(spans: list[Span], inner: list[Span], ranks: Integers) -> list[Span
         _halve(spans, inner, (pivots, of), (ranks, busy))
 
 
-def _pivots(inner: list[Span], busy: Mask) -> tuple[SortedRows, Indices]:
+def _pivots(inner: list[KeySpan], busy: Mask) -> tuple[SortedRows, Indices]:
     """The middle row of the longest span of each busy key, and its index among these rows."""
     longest = np.zeros(len(busy), np.int64)
     of_span = np.full(len(busy), -1, np.int64)
@@ -90,8 +96,8 @@ def _pivots(inner: list[Span], busy: Mask) -> tuple[SortedRows, Indices]:
 
 
 def _halve(
-    outer_spans: list[Span],
-    inner: list[Span],
+    outer_spans: list[KeySpan],
+    inner: list[KeySpan],
     pivots: tuple[SortedRows, Indices],
     search: tuple[Integers, Mask],
 ) -> None:
@@ -131,7 +137,7 @@ def totals(
     return whole if table.schema.most is None else np.minimum(whole, table.schema.most)
 
 
-def _totals(spans: list[Span], count: int) -> Integers:
+def _totals(spans: list[KeySpan], count: int) -> Integers:
     whole = np.zeros(count, np.int64)
     for span in spans:
         whole[span.key_indices] += weight_between(span.rows, span.starts, span.stops)
@@ -173,7 +179,7 @@ def front(  # noqa: PLR0913 (a table, keys, and what is asked of them)
     return _sort_by_key(table, done)
 
 
-def _head(span: Span, length: int, *, last: bool) -> Span:
+def _head(span: KeySpan, length: int, *, last: bool) -> KeySpan:
     if last:
         return span.within(np.maximum(span.starts, span.stops - length), span.stops)
     return span.within(span.starts, np.minimum(span.stops, span.starts + length))
@@ -182,7 +188,7 @@ def _head(span: Span, length: int, *, last: bool) -> Span:
 def _front_of(
     table: StateTable,
     reader: Reader,
-    open_: tuple[list[Span], list[Span]],
+    open_: tuple[list[KeySpan], list[KeySpan]],
     count: int,
     *,
     last: bool,
@@ -261,14 +267,14 @@ class _MergedRows:
     """Rows of several segments in order, grouped by key and row."""
 
     span_rows: tuple[Indices, SortedRows]
-    groups: Groups
+    groups: RowGroups
     places: Indices
     """The index of the key of each group."""
     weights: Integers
     """The sum of the weights of each group."""
 
     @staticmethod
-    def of(table: StateTable, reader: Reader, spans: list[Span]) -> _MergedRows:
+    def of(table: StateTable, reader: Reader, spans: list[KeySpan]) -> _MergedRows:
         """The rows of spans of the same keys."""
         places, rows = rows_of_spans(table, reader, spans)
         groups = group(places.view(np.uint64), None, rows.within(), merged=True)
@@ -329,7 +335,7 @@ def ranks_of(
     starts = np.zeros(len(rows), np.int64)
     for segment in segments:
         stops = np.full(len(rows), len(segment))
-        span = Span(segment, everything, starts, stops)
+        span = KeySpan(segment, everything, starts, stops)
         positions, _ = find_rows(span, rows, everything, starts, stops)
         before += weight_between(segment, starts, positions)
     return before

@@ -221,7 +221,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class RowGroups:
     """The order of rows, in which equal rows form groups."""
 
     rows: Indices
@@ -269,7 +269,7 @@ class RowOrder:
 
 def group(
     hashes: Hashes, keys: Keys | None, within: RowOrder | None = None, *, merged: bool = False
-) -> Groups:
+) -> RowGroups:
     """The groups of equal rows.
 
     Without `keys` the hashes are the keys.  `merged` says that the rows consist of a few sorted
@@ -283,7 +283,7 @@ def group(
     if within is not None:
         _sort_within(rows, same, within)
     starts = np.flatnonzero(~same)
-    return Groups(rows, starts, key_starts[starts])
+    return RowGroups(rows, starts, key_starts[starts])
 
 
 def _sort_within(rows: Indices, same: Mask, within: RowOrder) -> None:

@@ -17,7 +17,7 @@ BLOCK: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Whole lines, each with its end, and the number of the first.
 
     If the last line of a file has no end, one is added and `has_last_newline` is false.  A line
@@ -50,7 +50,7 @@ class Block:
 
 def blocks(
     stream: BinaryIO, first: int, size: int | None = None, longest: int = MAX_LINE
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     """The lines of a stream, from line `first` on; `size` bytes of it, or all.
 
     A last line without an end gets one.  A line of more than `longest` bytes is refused, and no
@@ -69,7 +69,7 @@ def blocks(
             first += block.data.count(b"\n")
 
 
-def _split_at_long_lines(piece: bytes, first: int, longest: int) -> Iterator[Block]:
+def _split_at_long_lines(piece: bytes, first: int, longest: int) -> Iterator[LineBlock]:
     """The lines of a piece, those that are too long in blocks of their own."""
     start, number = 0, first
     if len(piece) > longest:
@@ -81,17 +81,17 @@ def _split_at_long_lines(piece: bytes, first: int, longest: int) -> Iterator[Blo
             begin, end = int(starts[index]), int(ends[index])
             yield from _block(piece[start:begin], number)
             line = too_long(first + index, piece[begin : begin + longest], longest)
-            yield Block(b"\n", first + index, long_line=line)
+            yield LineBlock(b"\n", first + index, long_line=line)
             start, number = end + 1, first + index + 1
     yield from _block(piece[start:], number)
 
 
-def _block(data: bytes, first: int) -> Iterator[Block]:
+def _block(data: bytes, first: int) -> Iterator[LineBlock]:
     if first == 1:
         data = data.removeprefix(BOM)
     if data:
         ended = data.endswith(b"\n")
-        yield Block(data if ended else data + b"\n", first, ended)
+        yield LineBlock(data if ended else data + b"\n", first, ended)
 
 
 def bytes_of(lines: Arrow) -> bytes:

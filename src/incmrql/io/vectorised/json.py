@@ -24,7 +24,7 @@ from incmrql.io.json.values import SPACE, Broken, Raw, raw_json
 from incmrql.io.rows import Read
 from incmrql.io.scalars import Unparsable
 from incmrql.io.spec import ReadSpec
-from incmrql.io.vectorised.blocks import Block
+from incmrql.io.vectorised.blocks import LineBlock
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import pattern, raw_type, to_type
 from incmrql.types.model import (
@@ -123,7 +123,7 @@ class JsonParser(Parser):
             return not missing and following.startswith((b"{", b"["))
         return True
 
-    def is_clearly_independent(self, block: Block) -> bool:
+    def is_clearly_independent(self, block: LineBlock) -> bool:
         """Where the only brackets of each line are one brace at its start and one at its end.
 
         Such a line is a document, or wrong before its end.
@@ -142,7 +142,7 @@ class JsonParser(Parser):
             and b"]" not in block.data
         )
 
-    def is_independent(self, block: Block) -> bool:
+    def is_independent(self, block: LineBlock) -> bool:
         """Its first line must open a document, or a bad one before the block would take it."""
         return block.data.startswith(b"{") and super().is_independent(block)
 

@@ -19,7 +19,7 @@ from incmrql.io.files import Line, line_of
 from incmrql.io.line import FieldSplitter, LineOptions, may_be_wider, read_lines, read_text
 from incmrql.io.rows import Read
 from incmrql.io.scalars import Unparsable
-from incmrql.io.vectorised.blocks import Block
+from incmrql.io.vectorised.blocks import LineBlock
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import pattern, raw_type, to_type
 from incmrql.types.model import ANY, STRING, Record, Tuple, Type, column_types, element_type
@@ -115,7 +115,7 @@ class LineParser(Parser):
         except Unparsable:
             return True
 
-    def is_clearly_independent(self, block: Block) -> bool:
+    def is_clearly_independent(self, block: LineBlock) -> bool:
         """It is where nothing is quoted."""
         quote = self.options.quote.encode()
         return not quote or quote not in block.data
@@ -146,7 +146,7 @@ class TextParser(Parser):
         """Every line does."""
         return True
 
-    def is_clearly_independent(self, block: Block) -> bool:  # noqa: ARG002
+    def is_clearly_independent(self, block: LineBlock) -> bool:  # noqa: ARG002
         """Always."""
         return True
 

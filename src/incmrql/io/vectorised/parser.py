@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from incmrql.io.files import BOM, Line
 from incmrql.io.rows import Read
-from incmrql.io.vectorised.blocks import Block, bytes_of, is_text
+from incmrql.io.vectorised.blocks import LineBlock, bytes_of, is_text
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -50,15 +50,15 @@ class Parser(ABC):
         """The same of lines that stand alone, between which others may be missing."""
         return self.read_rows(lines)
 
-    def is_clearly_independent(self, block: Block) -> bool:  # noqa: ARG002
+    def is_clearly_independent(self, block: LineBlock) -> bool:  # noqa: ARG002
         """Whether it is seen at a glance that no line of a block has to do with another."""
         return False
 
-    def is_independent(self, block: Block) -> bool:
+    def is_independent(self, block: LineBlock) -> bool:
         """Whether surely no line of a block has to do with another."""
         return self.is_clearly_independent(block) or self.split_block(block).first_dependent is None
 
-    def split_block(self, block: Block) -> SplitBlock:
+    def split_block(self, block: LineBlock) -> SplitBlock:
         """The lines of a block, divided into those that match and those that are odd."""
         lines = block.lines()
         if block.long_line is not None:
@@ -100,7 +100,7 @@ class SplitBlock:
     From the line at `first_dependent` on, lines may have to do with each other.
     """
 
-    block: Block
+    block: LineBlock
     lines: Arrow
     matching: Mask
     odd: Mask
@@ -128,7 +128,7 @@ class SplitBlock:
         numbers = np.flatnonzero(matching) + self.block.first
         return values, beyond, numbers, self.block.text_lines(lines, np.flatnonzero(odd).tolist())
 
-    def rest(self, following: Iterable[Block]) -> Iterator[Line]:
+    def rest(self, following: Iterable[LineBlock]) -> Iterator[Line]:
         """The lines from `first_dependent` on, and those of blocks that follow."""
         assert self.first_dependent is not None
         yield from self.block.text_lines(self.lines, range(self.first_dependent, len(self.lines)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from incmrql.io.files import BOM, COMPRESSED, open_bytes
 from incmrql.io.line import LineOptions
 from incmrql.io.spec import FileSplit, ReadSpec
-from incmrql.io.vectorised.blocks import Block, blocks
+from incmrql.io.vectorised.blocks import LineBlock, blocks
 from incmrql.io.vectorised.json import JsonParser, json_is_plain
 from incmrql.io.vectorised.line import LineParser, TextParser, line_columns
 from incmrql.io.vectorised.parser import Parser
@@ -27,7 +27,7 @@ class VectorReader:
     """The byte at which the lines start, and the number of the first."""
     first: int
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[LineBlock]:
         """The lines."""
         split = self.split
         with open_bytes(Path(split.path)) as stream:

@@ -19,8 +19,8 @@ from incmrql.io.json.values import parse_json
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable, parse_scalar
 from incmrql.io.xml.values import (
-    Builder,
     Fragment,
+    FragmentBuilder,
     attribute,
     attributes,
     cdata,
@@ -258,7 +258,7 @@ def _value(node: Selected, row: Type) -> Value:
 
 
 def _fragments(path: Path, tags: frozenset[str], longest: int) -> Iterator[Fragment | BadRow]:
-    builder = Builder(tags, longest)
+    builder = FragmentBuilder(tags, longest)
     parser = new_parser(builder)
     piece, offset, reason, line = b"", 0, "", 1
     with open_bytes(path) as stream:

@@ -108,7 +108,7 @@ def _clean(text: str) -> str:
 
 def parse_xml(text: str) -> Data:
     """The tree of one document; raises `Unparsable`."""
-    builder = Builder(frozenset())
+    builder = FragmentBuilder(frozenset())
     parser = new_parser(builder)
     try:
         parser.Parse(text, True)
@@ -153,7 +153,7 @@ Fragment: TypeAlias = tuple[int, Data]
 """The line on which an element starts, and the element."""
 
 
-class Builder:
+class FragmentBuilder:
     """What a parser calls: elements go in, finished fragments come out.
 
     A fragment is an element with one of the tags, or the root where no tags are given.  Nested
@@ -236,7 +236,7 @@ class Builder:
             raise Unparsable(f"{what} is longer than max_line ({self.longest} bytes)")
 
 
-def new_parser(builder: Builder) -> expat.XMLParserType:
+def new_parser(builder: FragmentBuilder) -> expat.XMLParserType:
     """A parser that feeds a builder; a default handler keeps it from expanding entities."""
     parser = expat.ParserCreate()
     parser.buffer_text = True

@@ -23,7 +23,7 @@ from incmrql.types.model import EXACT_SUM, Record, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class LoweredRelation:
     """A named relation, and what a row of it is, in columns that no other relation has."""
 
     name: str
@@ -37,14 +37,14 @@ class Relation:
 
 
 @dataclass(slots=True)
-class Side:
+class GroupSide:
     """One side of a group: pairs of key and value, and the aggregates that are wanted of it.
 
     An iterated side gives the rows themselves; its aggregates are then beside each row, by
     windows, and else beside each key.
     """
 
-    relation: Relation
+    relation: LoweredRelation
     key: Shape
     value: Shape
     group: typed.Variable
@@ -108,23 +108,23 @@ class Side:
 
 
 @dataclass(slots=True)
-class Builder:
+class RelationBuilder:
     """The relations of one query, in order, and the views that they start from.
 
     `relation` is the lowering of terms itself, for the modules that it is built from.
     """
 
     ctx: Context
-    relation: Callable[[Term, Builder], Relation]
+    relation: Callable[[Term, RelationBuilder], LoweredRelation]
     relations: list[tuple[str, exp.Expression]] = field(default_factory=list)
     sources: list[tuple[str, Scan]] = field(default_factory=list)
     constants: list[tuple[str, Values]] = field(default_factory=list)
-    loops: Mapping[int, Relation] = field(default_factory=dict)
+    loops: Mapping[int, LoweredRelation] = field(default_factory=dict)
     """The views that hold the variables of loops, by their numbers."""
     repeats: list[tuple[str, Repeat]] = field(default_factory=list)
     shared: Mapping[int, Term] = field(default_factory=dict)
     """Terms that several places name, by the numbers of their variables."""
-    shared_relations: dict[int, Relation] = field(default_factory=dict)
+    shared_relations: dict[int, LoweredRelation] = field(default_factory=dict)
 
     def define(self, select: exp.Expression, hint: str = "t") -> str:
         """A name for a relation."""
@@ -139,8 +139,8 @@ def columns_of(type_: Type) -> tuple[tuple[str, Type], ...]:
 
 
 def view(
-    name: str, type_: Type, b: Builder, *, packed: bool = False, size: int | None = None
-) -> Relation:
+    name: str, type_: Type, b: RelationBuilder, *, packed: bool = False, size: int | None = None
+) -> LoweredRelation:
     """A view under columns of its own."""
     columns = (("value", type_),) if packed else columns_of(type_)
     names = [(b.ctx.fresh(column), column, part) for column, part in columns]
@@ -148,10 +148,10 @@ def view(
     relation = b.define(exp.select(*columns_).from_(exp.to_table(name)))
     cells = tuple(Cell(tree.column(own), part) for own, _, part in names)
     is_row = not packed and isinstance(type_, Record) and type_.fields
-    return Relation(relation, Parts(cells, type_) if is_row else cells[0], size=size)
+    return LoweredRelation(relation, Parts(cells, type_) if is_row else cells[0], size=size)
 
 
-def copy_relation(source: Relation, b: Builder) -> Relation:
+def copy_relation(source: LoweredRelation, b: RelationBuilder) -> LoweredRelation:
     """A relation under other columns."""
     names = [column_name(cell) for cell in leaves(source.row)]
     fresh = {name: b.ctx.fresh(name) for name in names}
@@ -179,7 +179,7 @@ def same_structure(left: Shape, right: Shape) -> bool:
 
 
 def as_columns(
-    head: Shape, b: Builder, never_null: AbstractSet[str] = frozenset()
+    head: Shape, b: RelationBuilder, never_null: AbstractSet[str] = frozenset()
 ) -> tuple[Shape, list[exp.Expr], frozenset[str]]:
     """A shape as columns with names of their own."""
     columns: list[exp.Expr] = []

@@ -9,7 +9,13 @@ from sqlglot import exp
 
 from incmrql.lower import tree
 from incmrql.lower.expressions import patterns
-from incmrql.lower.relations.builder import Builder, Relation, Side, as_columns, copy_relation
+from incmrql.lower.relations.builder import (
+    GroupSide,
+    LoweredRelation,
+    RelationBuilder,
+    as_columns,
+    copy_relation,
+)
 from incmrql.lower.shapes import Cell, Env, GroupBag, Parts, Shape, split
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
@@ -22,12 +28,12 @@ class Flow:
     """The SELECT of a cMap as it is put together."""
 
     env: Env
-    sides: list[Side]
+    sides: list[GroupSide]
     tests: list[exp.Expression] = field(default_factory=list)
     explodes: list[tuple[exp.Expression, str]] = field(default_factory=list)
     iterated_sides: list[int] = field(default_factory=list)
     """The sides whose rows are gone through, in order."""
-    copies: dict[int, Relation] = field(default_factory=dict)
+    copies: dict[int, LoweredRelation] = field(default_factory=dict)
     present: set[str] = field(default_factory=set)
     """Expressions that are not null in every row."""
     empty: bool = False
@@ -37,7 +43,7 @@ class Flow:
     """The relations that are sent to all tasks."""
 
 
-def emit(body: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
+def emit(body: typed.Expr, env: Env, flow: Flow, b: RelationBuilder) -> Shape:
     """What a body makes of a row: joins, filters and explodes go to the flow."""
     ctx = b.ctx
     match body:
@@ -68,7 +74,7 @@ def emit(body: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
             return _elements(body, env, flow, b)
 
 
-def _bind_qualifier(qualifier: typed.Qualifier, env: Env, flow: Flow, b: Builder) -> Env:
+def _bind_qualifier(qualifier: typed.Qualifier, env: Env, flow: Flow, b: RelationBuilder) -> Env:
     match qualifier:
         case typed.Generator(pattern, domain):
             element = _elements(domain, env, flow, b)
@@ -84,7 +90,7 @@ def _bind_qualifier(qualifier: typed.Qualifier, env: Env, flow: Flow, b: Builder
     return env
 
 
-def _elements(domain: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
+def _elements(domain: typed.Expr, env: Env, flow: Flow, b: RelationBuilder) -> Shape:
     """One element of a domain: a row of a side, or what an array is exploded to."""
     shape = b.ctx.lower(domain, env, b.ctx)
     if isinstance(shape, GroupBag) and shape.head is shape.side.value and not shape.tests:
@@ -100,7 +106,7 @@ def _elements(domain: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
     return Cell(tree.column(column), type_)
 
 
-def _tree_elements(domain: typed.Expr, env: Env, b: Builder) -> exp.Expression:
+def _tree_elements(domain: typed.Expr, env: Env, b: RelationBuilder) -> exp.Expression:
     """The elements of a JSON array, in Python."""
     variable = typed.Variable("x", -3, domain.type)
     itself = typed.Var(variable, type=domain.type)
@@ -110,7 +116,7 @@ def _tree_elements(domain: typed.Expr, env: Env, b: Builder) -> exp.Expression:
     return b.ctx.whole(b.ctx.call_python(query, env, "the elements of a tree"))
 
 
-def iterate_side(number: int, flow: Flow, b: Builder) -> Shape:
+def iterate_side(number: int, flow: Flow, b: RelationBuilder) -> Shape:
     """A row of a side; the second time that of a copy."""
     if number in flow.iterated_sides:
         copy = copy_relation(flow.sides[number].relation, b)
@@ -121,7 +127,7 @@ def iterate_side(number: int, flow: Flow, b: Builder) -> Shape:
     return flow.sides[number].value
 
 
-def _require(condition: typed.Expr, env: Env, flow: Flow, b: Builder) -> None:
+def _require(condition: typed.Expr, env: Env, flow: Flow, b: RelationBuilder) -> None:
     """Rows for which a condition is not true are left out."""
     match condition:
         case typed.Logic("and", left, right):
@@ -176,7 +182,9 @@ def side_of(domain: typed.Expr, group: typed.Variable) -> int | None:
             return None
 
 
-def select_rows(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> Relation:
+def select_rows(
+    head: Shape, source: exp.Expression, flow: Flow, b: RelationBuilder
+) -> LoweredRelation:
     """The relation of a body's elements."""
     dialect = b.ctx.dialect
     row, columns_, present = as_columns(head, b, flow.present)
@@ -206,4 +214,4 @@ def select_rows(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> 
     if condition is not None:
         select = select.where(condition)
     size = None if flow.explodes else flow.size
-    return Relation(b.define(select), row, present, size, flow.grouped and size is not None)
+    return LoweredRelation(b.define(select), row, present, size, flow.grouped and size is not None)

@@ -11,9 +11,9 @@ from incmrql.errors import InternalError
 from incmrql.lower import tree
 from incmrql.lower.expressions import arrays
 from incmrql.lower.relations.builder import (
-    Builder,
-    Relation,
-    Side,
+    GroupSide,
+    LoweredRelation,
+    RelationBuilder,
     as_columns,
     column_name,
     same_structure,
@@ -24,14 +24,14 @@ from incmrql.types import typed
 from incmrql.types.model import Collection
 
 
-def lower_groups(term: CMap, sources: list[Term], b: Builder) -> Relation:
+def lower_groups(term: CMap, sources: list[Term], b: RelationBuilder) -> LoweredRelation:
     """A cMap over the groups of one side or two."""
     iterated = _iterated_sides(term.body, term.variable)
     sides = []
     for number, source in enumerate(sources):
         source_rows = _with_canonical_key(b.relation(source, b), b)
         key, value = split(source_rows.row).parts
-        sides.append(Side(source_rows, key, value, term.variable, number in iterated))
+        sides.append(GroupSide(source_rows, key, value, term.variable, number in iterated))
     keys = _matching_keys(sides, b)
     flow = Flow(Env(), sides)
     for side in sides:
@@ -50,7 +50,7 @@ def lower_groups(term: CMap, sources: list[Term], b: Builder) -> Relation:
     return select_rows(head, _join_sides(flow, b), flow, b)
 
 
-def _collect_bags(shape: Shape, b: Builder) -> Shape:
+def _collect_bags(shape: Shape, b: RelationBuilder) -> Shape:
     """A shape whose bags of the group are asked for, so that the group can be formed."""
     match shape:
         case Parts(parts, type_):
@@ -61,7 +61,7 @@ def _collect_bags(shape: Shape, b: Builder) -> Shape:
             return shape
 
 
-def _with_canonical_key(source: Relation, b: Builder) -> Relation:
+def _with_canonical_key(source: LoweredRelation, b: RelationBuilder) -> LoweredRelation:
     """A relation of pairs whose keys are equal exactly when they are identical."""
     key = split(source.row).parts[0]
     if not any(arrays.holds_bag(cell.type) for cell in leaves(key)):
@@ -76,14 +76,14 @@ def _with_canonical_key(source: Relation, b: Builder) -> Relation:
     )
 
 
-def _replace_key(source: Relation, key: Shape, b: Builder) -> Relation:
+def _replace_key(source: LoweredRelation, key: Shape, b: RelationBuilder) -> LoweredRelation:
     """The same pairs with another form of the key, in a column of its own."""
     value = split(source.row).parts[1]
     row, columns, present = as_columns(Parts((key, value), source.row.type), b, source.present)
-    return Relation(b.define(exp.select(*columns).from_(source.name)), row, present)
+    return LoweredRelation(b.define(exp.select(*columns).from_(source.name)), row, present)
 
 
-def _matching_keys(sides: list[Side], b: Builder) -> list[Shape]:
+def _matching_keys(sides: list[GroupSide], b: RelationBuilder) -> list[Shape]:
     """The keys of the sides, in parts that correspond."""
     if len(sides) == 2 and not same_structure(sides[0].key, sides[1].key):
         for side in sides:
@@ -120,7 +120,7 @@ def _iterated_sides(body: typed.Expr, group: typed.Variable) -> list[int]:
             return [] if index is None else [index]
 
 
-def _join_sides(flow: Flow, b: Builder) -> exp.Expression:
+def _join_sides(flow: Flow, b: RelationBuilder) -> exp.Expression:
     """The relation that the body's columns come from."""
     if flow.iterated_sides:
         return _join_rows(flow, b)
@@ -132,7 +132,7 @@ def _join_sides(flow: Flow, b: Builder) -> exp.Expression:
     return _join(exp.to_table(first), second, "FULL OUTER", on)
 
 
-def _join_rows(flow: Flow, b: Builder) -> exp.Expression:
+def _join_rows(flow: Flow, b: RelationBuilder) -> exp.Expression:
     first = flow.iterated_sides[0]
     joined: exp.Expression = exp.to_table(_with_windows(flow.sides[first], b))
     for position, number in enumerate(flow.iterated_sides[1:], 1):
@@ -162,7 +162,7 @@ def _join_rows(flow: Flow, b: Builder) -> exp.Expression:
     return joined
 
 
-def _broadcast_smallest(flow: Flow, names: dict[int, str], b: Builder) -> None:
+def _broadcast_smallest(flow: Flow, names: dict[int, str], b: RelationBuilder) -> None:
     """Have the best side of a join sent to all tasks, if one is known to be small.
 
     The best is one row for each key, which may be much smaller than what is known of it.
@@ -192,11 +192,11 @@ def _join(left: exp.Expression, right: str, kind: str, on: list[exp.Expression])
     return left
 
 
-def _same_keys(left: Side, right: Side) -> list[exp.Expression]:
+def _same_keys(left: GroupSide, right: GroupSide) -> list[exp.Expression]:
     return _key_conditions(left, right, right.key)
 
 
-def _key_conditions(left: Side, right: Side, right_key: Shape) -> list[exp.Expression]:
+def _key_conditions(left: GroupSide, right: GroupSide, right_key: Shape) -> list[exp.Expression]:
     """The conditions under which two keys are identical.
 
     Where one side has no null, plain equality says the same and is what engines do best.
@@ -209,13 +209,13 @@ def _key_conditions(left: Side, right: Side, right_key: Shape) -> list[exp.Expre
     return conditions
 
 
-def _never_null(cell: Cell, source: Relation) -> bool:
+def _never_null(cell: Cell, source: LoweredRelation) -> bool:
     if cell.present:
         return True
     return isinstance(cell.tree, exp.Column) and cell.tree.name in source.present
 
 
-def _with_prepared(side: Side, b: Builder) -> str:
+def _with_prepared(side: GroupSide, b: RelationBuilder) -> str:
     """The rows of a side, with the columns that its aggregates share."""
     name = side.relation.name
     for column, value in side.prepared:
@@ -223,7 +223,7 @@ def _with_prepared(side: Side, b: Builder) -> str:
     return name
 
 
-def _by_key(side: Side, b: Builder, *, alone: bool) -> str:
+def _by_key(side: GroupSide, b: RelationBuilder, *, alone: bool) -> str:
     """One row for each key, with the aggregates that are wanted."""
     keys = list(leaves(side.key))
     columns = [exp.alias_(value, name) for name, value in side.aggregates.values()]
@@ -238,7 +238,7 @@ def _by_key(side: Side, b: Builder, *, alone: bool) -> str:
     return _with_derived(side, b.define(select.group_by(*[cell.tree for cell in keys])), b)
 
 
-def _with_derived(side: Side, name: str, b: Builder) -> str:
+def _with_derived(side: GroupSide, name: str, b: RelationBuilder) -> str:
     """A relation with the aggregates of a side, and all that is made of them."""
     for step in side.derived:
         more = [exp.alias_(value, column) for column, value in step]
@@ -246,7 +246,7 @@ def _with_derived(side: Side, name: str, b: Builder) -> str:
     return name
 
 
-def _with_windows(side: Side, b: Builder) -> str:
+def _with_windows(side: GroupSide, b: RelationBuilder) -> str:
     """The rows of a side, each with the aggregates of its group."""
     if not side.aggregates:
         return side.relation.name

@@ -13,7 +13,7 @@ from incmrql.algebra.term import Query, Repeat, Scan, Sort, Term, Values, elemen
 from incmrql.lower import tree
 from incmrql.lower.context import Context, PythonExpression
 from incmrql.lower.expressions.dispatch import lower
-from incmrql.lower.relations.builder import Builder, Relation, columns_of
+from incmrql.lower.relations.builder import LoweredRelation, RelationBuilder, columns_of
 from incmrql.lower.relations.compact import inline_relations, prune_columns, used_columns
 from incmrql.lower.relations.picking import Sources, carry_steps, without_picks
 from incmrql.lower.relations.terms import is_packed, limit_of, order_of, relation
@@ -48,7 +48,7 @@ def statement(
     term: Term,
     ctx: Context,
     shared: Mapping[int, Term] | None = None,
-    loops: Mapping[int, Relation] | None = None,
+    loops: Mapping[int, LoweredRelation] | None = None,
     form: RowFormat = "rows",
     *,
     by_key: bool = False,
@@ -58,7 +58,7 @@ def statement(
     `shared` are the terms that it names, `loops` the views of the variables of loops around it;
     with `by_key`, pairs lie together that have the same key.
     """
-    builder = Builder(ctx, relation, loops=loops or {}, shared=shared or {})
+    builder = RelationBuilder(ctx, relation, loops=loops or {}, shared=shared or {})
     if isinstance(term, Sort) and term.ordered:
         source = relation(term.source, builder)
         row = split(source.row).parts[1]
@@ -129,16 +129,16 @@ def _without_unused_picks(view: str, scan: Scan, selects: list[exp.Expression]) 
     )
 
 
-def _distribute(final: exp.Select, source: Relation) -> None:
+def _distribute(final: exp.Select, source: LoweredRelation) -> None:
     key = list(leaves(split(source.row).parts[0]))
     if key:
         by = exp.Distribute(expressions=[cell.tree.copy() for cell in key])
         final.set("distribute", by)
 
 
-def view(name: str, row: Shape, size: int | None) -> Relation:
+def view(name: str, row: Shape, size: int | None) -> LoweredRelation:
     """A view whose columns hold rows of a shape."""
-    return Relation(name, row, size=size)
+    return LoweredRelation(name, row, size=size)
 
 
 # --- Statements for people ---
@@ -175,9 +175,9 @@ def _loops(
             yield f"-- step of {variable.name}\n{_show_statement(step)}"
 
 
-def _view(variable: typed.Variable) -> Relation:
+def _view(variable: typed.Variable) -> LoweredRelation:
     row = element(Repeat((variable,), (), (), (), None, 0))
-    return Relation(f"loop_{variable.number}", Cell(column("value"), row))
+    return LoweredRelation(f"loop_{variable.number}", Cell(column("value"), row))
 
 
 def _show_statement(stmt: Statement) -> str:

@@ -28,7 +28,13 @@ from incmrql.algebra.term import (
 )
 from incmrql.lower import tree
 from incmrql.lower.expressions import arrays
-from incmrql.lower.relations.builder import Builder, Relation, copy_relation, same_structure, view
+from incmrql.lower.relations.builder import (
+    LoweredRelation,
+    RelationBuilder,
+    copy_relation,
+    same_structure,
+    view,
+)
 from incmrql.lower.relations.flows import Flow, emit, select_rows
 from incmrql.lower.relations.joins import lower_groups
 from incmrql.lower.relations.picking import is_never_null, pick_steps
@@ -40,7 +46,7 @@ from incmrql.types.model import Collection, Type
 T = TypeVar("T", Scan, Values, Repeat)
 
 
-def relation(term: Term, b: Builder) -> Relation:
+def relation(term: Term, b: RelationBuilder) -> LoweredRelation:
     """A term as a relation."""
     match term:
         case Scan():
@@ -88,7 +94,7 @@ def is_packed(scan: Scan) -> bool:
     return scan.picks is None and may_hold_null(scan.source)
 
 
-def _mark_present(view_: Relation, scan: Scan) -> Relation:
+def _mark_present(view_: LoweredRelation, scan: Scan) -> LoweredRelation:
     """A view of what is picked, with what is known never to be null."""
     parts = split(view_.row).parts
     names = [name for name, _ in tree.parts_of(scan.element)]
@@ -106,7 +112,7 @@ def _groups_themselves(term: GroupBy | CoGroup) -> CMap:
     return CMap(variable, body, term)
 
 
-def _cmap(term: CMap, b: Builder) -> Relation:
+def _cmap(term: CMap, b: RelationBuilder) -> LoweredRelation:
     match term.source:
         case GroupBy(source):
             return lower_groups(term, [source], b)
@@ -129,7 +135,7 @@ def _cmap(term: CMap, b: Builder) -> Relation:
             return select_rows(head, exp.to_table(source_rows.name), flow, b)
 
 
-def _union(parts: list[Relation], type_: Type, b: Builder) -> Relation:
+def _union(parts: list[LoweredRelation], type_: Type, b: RelationBuilder) -> LoweredRelation:
     """The rows of several relations, in the same columns."""
     rows = [part.row for part in parts]
     if any(not same_structure(rows[0], row) for row in rows[1:]):
@@ -146,14 +152,14 @@ def _union(parts: list[Relation], type_: Type, b: Builder) -> Relation:
     assert whole is not None
     columns = iter(names)
     row = map_leaves(lambda cell: Cell(tree.column(next(columns)), cell.type), rows[0])
-    return Relation(b.define(whole), row)
+    return LoweredRelation(b.define(whole), row)
 
 
 def _hint(cell: Cell) -> str:
     return cell.tree.name if isinstance(cell.tree, exp.Column) else "c"
 
 
-def _sort(term: Sort, b: Builder) -> Relation:
+def _sort(term: Sort, b: RelationBuilder) -> LoweredRelation:
     source = relation(term.source, b)
     pair = split(source.row)
     value = pair.parts[1]
@@ -163,10 +169,10 @@ def _sort(term: Sort, b: Builder) -> Relation:
     if term.limit is not None:
         select = select.order_by(*order_of(term, source, b))
         select = select.limit(limit_of(term.limit, b))
-    return Relation(b.define(select), value, source.present)
+    return LoweredRelation(b.define(select), value, source.present)
 
 
-def order_of(term: Sort, source: Relation, b: Builder) -> list[exp.Expression]:
+def order_of(term: Sort, source: LoweredRelation, b: RelationBuilder) -> list[exp.Expression]:
     """The sort keys, then the value in canonical order."""
     key, value = split(source.row).parts
     keys = split(key).parts
@@ -177,12 +183,12 @@ def order_of(term: Sort, source: Relation, b: Builder) -> list[exp.Expression]:
     return order
 
 
-def _order_item(cell: Cell, b: Builder, *, down: bool) -> exp.Expression:
+def _order_item(cell: Cell, b: RelationBuilder, *, down: bool) -> exp.Expression:
     value = arrays.canonical(cell.tree, cell.type, b.ctx)
     return exp.Ordered(this=value, desc=down, nulls_first=not down)
 
 
-def limit_of(limit: typed.Expr, b: Builder) -> exp.Expression:
+def limit_of(limit: typed.Expr, b: RelationBuilder) -> exp.Expression:
     """How many rows a limit leaves: none where it is null or negative."""
     if not b.ctx.can_evaluate(limit):
         return b.ctx.tree(limit, Env())

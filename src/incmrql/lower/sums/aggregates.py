@@ -20,7 +20,7 @@ from typing import Final
 from sqlglot import exp
 
 from incmrql.lower import tree
-from incmrql.lower.context import NARROW, Context, Window
+from incmrql.lower.context import NARROW, Context, SumWindow
 from incmrql.lower.shapes import Cell, Parts, Shape
 from incmrql.lower.sums import limbs
 from incmrql.lower.sums import limbs as sums
@@ -126,7 +126,7 @@ class Summing:
 
 
 NAMES: Final = ("variance", "stddev")
-SQUARES: Final = Window(2 * NARROW.lowest, 2 * NARROW.limbs)
+SQUARES: Final = SumWindow(2 * NARROW.lowest, 2 * NARROW.limbs)
 """Where the squares of what lies in the narrow window lie."""
 
 Prepare = Callable[[exp.Expression], exp.Expression]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from incmrql.lower import tree
-from incmrql.lower.context import WIDE, Context, Window
+from incmrql.lower.context import WIDE, Context, SumWindow
 from incmrql.lower.shapes import NotNative
 from incmrql.lower.tree import Dialect
 
@@ -69,7 +69,7 @@ class SumParts:
         return SumParts(columns[:-3], *columns[-3:])
 
 
-def sum_parts(total: Total, window: Window, ctx: Context) -> SumParts:
+def sum_parts(total: Total, window: SumWindow, ctx: Context) -> SumParts:
     """The sums that make up an exact sum of doubles."""
     if ctx.dialect is not Dialect.SPARK:
         raise NotNative("exact sums of doubles are the kernel's")
@@ -100,16 +100,16 @@ def sum_parts(total: Total, window: Window, ctx: Context) -> SumParts:
     )
 
 
-def inside(x: exp.Expression, window: Window) -> exp.Expression:
+def inside(x: exp.Expression, window: SumWindow) -> exp.Expression:
     """The value itself, or 0 for what the limbs cannot hold."""
     return tree.case([(_fits(x, window), x)], double(0.0))
 
 
-def _fits(x: exp.Expression, window: Window) -> exp.Expression:
+def _fits(x: exp.Expression, window: SumWindow) -> exp.Expression:
     return _is_finite(x) if window is WIDE else _below(x, _largest(window))
 
 
-def _largest(window: Window) -> exp.Expression:
+def _largest(window: SumWindow) -> exp.Expression:
     return _power(min(window.lowest + 32 * window.limbs - 1, 1023))
 
 
@@ -155,7 +155,7 @@ def _below(x: exp.Expression, largest: exp.Expression) -> exp.Expression:
     return tree.binary(exp.LT, tree.call("abs", x), largest)
 
 
-def limb(x: exp.Expression, number: int, window: Window) -> exp.Expression:
+def limb(x: exp.Expression, number: int, window: SumWindow) -> exp.Expression:
     """One limb of a value that is inside the window, as a long."""
     exponent = window.lowest + 32 * number
     rounded = _nearest(x, exponent)

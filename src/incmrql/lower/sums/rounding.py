@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from incmrql.lower import tree
-from incmrql.lower.context import NARROW, WIDE, Context, Window
+from incmrql.lower.context import NARROW, WIDE, Context, SumWindow
 from incmrql.lower.sums.limbs import SumParts, double, high_half, literal, long, low_half
 from incmrql.lower.tree import Dialect
 
@@ -47,7 +47,7 @@ Derive: TypeAlias = Callable[[Sequence[exp.Expression]], list[exp.Expression]]
 """Columns that hold expressions over the aggregates and over columns derived before."""
 
 
-def round_sum(summed: SumParts, window: Window, derive: Derive | None) -> exp.Expression:
+def round_sum(summed: SumParts, window: SumWindow, derive: Derive | None) -> exp.Expression:
     """The double nearest to an exact sum; null where nothing was summed.
 
     It is rounded in columns where there can be some.
@@ -57,7 +57,7 @@ def round_sum(summed: SumParts, window: Window, derive: Derive | None) -> exp.Ex
     return _round_in_columns(summed, window, derive)
 
 
-def _function_call(summed: SumParts, window: Window) -> exp.Expression:
+def _function_call(summed: SumParts, window: SumWindow) -> exp.Expression:
     arguments = [tree.call("array", *summed.limbs), summed.special]
     if window is WIDE:
         return tree.call(_WIDE_SUM, *arguments)
@@ -114,7 +114,7 @@ def _is(value: exp.Expression, number: int) -> exp.Expression:
 # --- in columns ---------------------------------------------------------------------------
 
 
-def _round_in_columns(summed: SumParts, window: Window, derive: Derive) -> exp.Expression:
+def _round_in_columns(summed: SumParts, window: SumWindow, derive: Derive) -> exp.Expression:
     (sign,) = derive([_sign(summed.limbs)])
     magnitude = derive([tree.binary(exp.Mul, limb, sign) for limb in summed.limbs])
     digits = derive(_digits(magnitude))
@@ -151,7 +151,7 @@ def _digits(limbs: Sequence[exp.Expression]) -> list[exp.Expression]:
     return [*digits, _carry(limbs)]
 
 
-def _leading(digits: Sequence[exp.Expression], window: Window) -> list[exp.Expression]:
+def _leading(digits: Sequence[exp.Expression], window: SumWindow) -> list[exp.Expression]:
     """The first digit that is not 0, the two below, whether anything else is, and its worth."""
     choices: list[list[exp.Expression]] = []
     for index in reversed(range(len(digits))):
@@ -213,7 +213,7 @@ def _body(name: str, prefix: str) -> str:
     return f"CASE {check}{round_sum} ELSE {prefix}special END"
 
 
-def _rounded_limbs(limbs: str, window: Window) -> str:
+def _rounded_limbs(limbs: str, window: SumWindow) -> str:
     """The limbs with carries, turned to a sum that is not negative, and rounded."""
     more = f"concat({limbs}, array(CAST(0 AS BIGINT), CAST(0 AS BIGINT)))"
     carry = f"aggregate({more}, CAST(0 AS BIGINT), (c, limb) -> shiftright(c + limb, 32))"
@@ -222,7 +222,7 @@ def _rounded_limbs(limbs: str, window: Window) -> str:
     return f"if({carry} < 0, -1 * {negative}, {positive})"
 
 
-def _fold_limbs(digits: str, window: Window) -> str:
+def _fold_limbs(digits: str, window: SumWindow) -> str:
     """The double for limbs whose sum is not negative.
 
     Going up, the fold keeps the carry, the last two digits and whether any below them is not
@@ -246,7 +246,7 @@ def _fold_limbs(digits: str, window: Window) -> str:
     return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_scale_leading(window)})"
 
 
-def _scale_leading(window: Window) -> str:
+def _scale_leading(window: SumWindow) -> str:
     """The double that the leading digits in `s` round to.
 
     Scaling by a power of two is exact, in steps none of which leaves the range of doubles before

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from incmrql.engine.compile.physical import Answer
+from incmrql.engine.compile.physical import PhysicalOutput
 from incmrql.errors import CheckpointError, DataError
 from incmrql.runtime.checkpoint.manifests import Checkpoint
 
@@ -127,7 +127,7 @@ def check_state_options(
             )
 
 
-def check_answer_kept(answer: Answer) -> None:
+def check_answer_kept(answer: PhysicalOutput) -> None:
     """Refuse to read an answer that is not stored."""
     if not answer.is_kept:
         hint = "Start with keep_answer=True and a new checkpoint, or add up the changes."

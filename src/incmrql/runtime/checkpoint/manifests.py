@@ -56,7 +56,7 @@ _STATE_FILE: Final = re.compile(r"(?P<batch>\d{6,})-(?P<attempt>(?P<epoch>\d{6,}
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class PublishedOutput:
     """An output of a batch: where it goes, the attempt that wrote it, the names of its parts."""
 
     folder: str
@@ -74,9 +74,11 @@ class Output:
         }
 
     @staticmethod
-    def of_json(fields: Mapping[str, Any]) -> Output:
+    def of_json(fields: Mapping[str, Any]) -> PublishedOutput:
         """The output that a manifest names."""
-        return Output(fields["folder"], fields["attempt"], tuple(fields["parts"]), fields["kind"])
+        return PublishedOutput(
+            fields["folder"], fields["attempt"], tuple(fields["parts"]), fields["kind"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class State:
     number: int
     """The last batch, -1 before the first."""
     tables: Mapping[str, StateTable]
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[PublishedOutput, ...] = ()
     ingested: dict[int, IngestedByPath] = field(default_factory=dict, repr=False)
     """By the index of the source among the nodes of the program."""
     changes: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -112,7 +114,7 @@ class Commit:
     """What a manifest adds to the state before it."""
 
     tables: Mapping[str, StateTable]
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[PublishedOutput, ...] = ()
     files: Ingested = ()
     counts: Mapping[str, Any] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -220,7 +222,7 @@ class Checkpoint:
         return State(
             newest["batch"],
             tables_of_json(newest["tables"], self.schemas, self.buckets),
-            tuple(map(Output.of_json, newest["outputs"])),
+            tuple(map(PublishedOutput.of_json, newest["outputs"])),
             ingested,
             newest["changes"],
         )

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from incmrql.engine.messages import Target
 from incmrql.runtime import quarantine
-from incmrql.runtime.checkpoint.manifests import Checkpoint, Output, State
+from incmrql.runtime.checkpoint.manifests import Checkpoint, PublishedOutput, State
 from incmrql.runtime.sinks import folders
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.stream_job import LOOPS, REQUEST, JobResult
@@ -70,14 +70,14 @@ class BatchOutputs:
 
     def files_and_changes(
         self, attempt: str, sinks: Sequence[Sink], targets: Sequence[Target], result: JobResult
-    ) -> tuple[tuple[Output, ...], dict[str, Any]]:
+    ) -> tuple[tuple[PublishedOutput, ...], dict[str, Any]]:
         """For the manifest: the outputs to publish, and where the changes of the answers are."""
         outputs = folders.outputs_of(attempt, sinks, targets, result.done.parts)
         if result.reading.quarantined:
             assert self.quarantine is not None
             names = tuple(sorted(name for name, _ in result.reading.quarantined))
             directory = str(self.quarantine.absolute())
-            outputs += (Output(directory, attempt, names, "quarantine"),)
+            outputs += (PublishedOutput(directory, attempt, names, "quarantine"),)
         if not any(target.mode == "rows" for target in targets):
             return outputs, {}
         first = len(targets) - self.answers

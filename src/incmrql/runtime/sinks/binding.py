@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class SinkBinding:
     """The sinks of a run, those of them that first need the whole answer, and notices for users."""
 
     sinks: tuple[Sink, ...]
@@ -55,7 +55,7 @@ def bind(
     options: StreamOptions,
     *,
     has_batches: bool,
-) -> Binding:
+) -> SinkBinding:
     """The sinks of a run; refused if the batches in a directory would no longer add up."""
     known = {sink["folder"]: sink for sink in recorded}
     sinks = _requested_sinks(program, known, output, options)
@@ -69,7 +69,7 @@ def bind(
     for sink in sinks:
         _refuse_equal_names(program, sink)
     if not has_batches:
-        return Binding(tuple(sinks), notices=tuple(notices))
+        return SinkBinding(tuple(sinks), notices=tuple(notices))
     folders = {str(sink.folder.absolute()) for sink in sinks}
     notices += [f"output to {folder} has ended" for folder in known if folder not in folders]
     fresh = []
@@ -79,7 +79,7 @@ def bind(
             _refuse_other_kind(program, sink, before)
         elif not options.window:
             fresh.append(sink)
-    return Binding(tuple(sinks), tuple(fresh), tuple(notices))
+    return SinkBinding(tuple(sinks), tuple(fresh), tuple(notices))
 
 
 def _refuse_shared(sinks: Sequence[Sink]) -> None:

@@ -19,7 +19,7 @@ from typing import Literal
 from incmrql.engine.messages import Format, Part, Target
 from incmrql.errors import CheckpointError
 from incmrql.plan.program import Program
-from incmrql.runtime.checkpoint.manifests import Output
+from incmrql.runtime.checkpoint.manifests import PublishedOutput
 from incmrql.storage import fsync
 from incmrql.storage.files import crash_here, write_error
 
@@ -72,10 +72,10 @@ def _dump_target(
 
 def outputs_of(
     attempt: str, bound: Sequence[Sink], targets: Sequence[Target], parts: Sequence[Part]
-) -> tuple[Output, ...]:
+) -> tuple[PublishedOutput, ...]:
     """The outputs to publish, with the parts that tasks wrote."""
     return tuple(
-        Output(
+        PublishedOutput(
             str(sink.folder.absolute()),
             attempt,
             tuple(part.file for part in parts if part.target == index),
@@ -103,7 +103,7 @@ def prepare(output: Path, owner: str, number: int, attempt: str) -> Path:
     return folder
 
 
-def publish(output: Output, owner: str, number: int) -> Path:
+def publish(output: PublishedOutput, owner: str, number: int) -> Path:
     """Publish the output of a committed batch, unless that is done; returns its directory."""
     folder = Path(output.folder)
     final, parts = batch_folder(folder, number), staging(folder, owner, number, output.attempt)
@@ -137,7 +137,7 @@ def _move(part: Path, target: Path) -> bool:
     return True
 
 
-def _missing(output: Output, number: int, parts: Path) -> CheckpointError:
+def _missing(output: PublishedOutput, number: int, parts: Path) -> CheckpointError:
     message = f"batch {number} is committed, but its output is neither in {parts} nor published"
     hint = (
         f"Restore what was removed. If {batch_folder(Path(output.folder), number).name} was "

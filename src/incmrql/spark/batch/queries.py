@@ -18,7 +18,7 @@ from incmrql.algebra.term import Query, Repeat, Scan, Sort, Term, element
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import used_type
 from incmrql.lower import tree
-from incmrql.lower.context import NARROW, WIDE, Context, Window
+from incmrql.lower.context import NARROW, WIDE, Context, SumWindow
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.statements import Statement, statement
 from incmrql.lower.relations.terms import may_hold_null
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MOST_TEXTS: Final = 32
 """Texts cached for one script: more than it has terms, unless its sources often grow."""
 
-_Key: TypeAlias = tuple[int, bool, Window, int]
+_Key: TypeAlias = tuple[int, bool, SumWindow, int]
 _Sizes: TypeAlias = tuple[tuple[Scan, int | None], ...]
 
 
@@ -193,7 +193,7 @@ def with_runner(
 class QueryRun:
     """One execution of a query: its shared terms, its loops, and the frames that it caches."""
 
-    def __init__(self, context: QueryContext, query: Query, window: Window = NARROW) -> None:
+    def __init__(self, context: QueryContext, query: Query, window: SumWindow = NARROW) -> None:
         self.context, self.query, self.window = context, query, window
         self.shared = {variable.number: term for variable, term in query.parts}
         self.env = Environment(context.world)

@@ -28,7 +28,7 @@ from incmrql.values import Value
 
 
 @dataclass(slots=True)
-class Engine:
+class ScriptRunner:
     """Runs a script: Spark, started by the first query that needs it, and what items share."""
 
     world: World

@@ -39,7 +39,7 @@ from incmrql.algebra.walk import fingerprint, map_children, terms, variables_of
 from incmrql.lower import tree
 from incmrql.lower.context import Context
 from incmrql.lower.expressions import arrays
-from incmrql.lower.relations.builder import Relation, same_structure
+from incmrql.lower.relations.builder import LoweredRelation, same_structure
 from incmrql.lower.relations.statements import RowFormat, Statement, statement, view
 from incmrql.lower.shapes import Cell, Parts, Shape, leaves, split
 from incmrql.lower.tree import Dialect
@@ -59,7 +59,7 @@ from incmrql.values import Bag, Value
 if TYPE_CHECKING:
     from incmrql.spark.loops.parts import LoopCache
 
-Views = dict[int, Relation]
+Views = dict[int, LoweredRelation]
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ def _update_views(loop: Repeat, current: list[CachedRows], views: Views) -> None
         views[variable.number] = temporary_view(f"loop_{variable.number}", rows)
 
 
-def temporary_view(name: str, rows: CachedRows) -> Relation:
+def temporary_view(name: str, rows: CachedRows) -> LoweredRelation:
     """A temporary view of rows, as a relation that texts can read."""
     rows.frame.createOrReplaceTempView(name)
     return view(name, rows.row, rows.size)

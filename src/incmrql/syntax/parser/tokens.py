@@ -73,17 +73,17 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0",
             '"': '"', "'": "'", "\\": "\\", "/": "/", "\n": ""}  # fmt: skip
 
 
-class Scan(NamedTuple):
+class TokenScan(NamedTuple):
     """The tokens of a text, the last of kind `end`, and the problems of the text."""
 
     tokens: list[Token]
     problems: list[Diagnostic]
 
 
-def scan(source: SourceText, start: int = 0, end: int | None = None) -> Scan:
+def scan(source: SourceText, start: int = 0, end: int | None = None) -> TokenScan:
     """The tokens of `source[start:end]`."""
     stop = len(source.text) if end is None else end
-    result = Scan([], [])
+    result = TokenScan([], [])
     tokens, problems = result
     text, position = source.text, start
     while position < stop:
@@ -175,7 +175,7 @@ def _unescape(source: SourceText, problems: list[Diagnostic], token: Token) -> s
     return joined
 
 
-def _name(source: SourceText, found: Scan, word: str, start: int, stop: int) -> int:
+def _name(source: SourceText, found: TokenScan, word: str, start: int, stop: int) -> int:
     """Add an identifier, keyword or path to the scan; returns where it ends."""
     tokens, problems = found
     folded = word.lower()
@@ -208,7 +208,7 @@ def _path_end(text: str, start: int, stop: int) -> int | None:
     return None
 
 
-def _template(source: SourceText, found: Scan, word: str, start: int, stop: int) -> int:
+def _template(source: SourceText, found: TokenScan, word: str, start: int, stop: int) -> int:
     """Add a template to the scan; returns where it ends."""
     body, kind = start + len(word), word[1:-1]
     close = closing(source.text, kind, body, stop)

@@ -9,7 +9,7 @@ from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import is_plain
 from incmrql.algebra.normalize.rewrite import term_rule
 from incmrql.algebra.normalize.rules.joins import (
-    Join,
+    JoinBody,
     Path,
     as_join,
     at,
@@ -114,7 +114,7 @@ def _push_down(
 class _Pushing:
     """One use of the rule."""
 
-    def __init__(self, join: Join, both: CoGroup, names: Names) -> None:
+    def __init__(self, join: JoinBody, both: CoGroup, names: Names) -> None:
         assert isinstance(join.head, typed.MakeTuple)
         self.join = join
         self.below = (both.left, both.right)

@@ -31,7 +31,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinBody:
     """A join's body: a variable for each side, and what is made of each pair."""
 
     group: typed.Variable
@@ -62,7 +62,7 @@ def path_of(part: typed.Expr) -> Path:
     return path
 
 
-def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
+def as_join(group: typed.Variable, body: typed.Expr) -> JoinBody | None:
     """A body over a coGroup as a join, if it is one.
 
     It goes through the pairs of both sides and may read nothing else but the key.
@@ -91,7 +91,7 @@ def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
     head = substitute(body.head, named)
     if not all(only_key(group, expr) for expr in (head, *conditions)):
         return None
-    return Join(group, (sides[0], sides[1]), tuple(conditions), head)
+    return JoinBody(group, (sides[0], sides[1]), tuple(conditions), head)
 
 
 def only_key(group: typed.Variable, expr: typed.Expr) -> bool:

@@ -9,7 +9,7 @@ from incmrql.algebra.comprehensions import comprehension, is_plain
 from incmrql.algebra.normalize.rewrite import term_rule
 from incmrql.algebra.normalize.rules.joins import (
     AlignedPairs,
-    Join,
+    JoinBody,
     Pairs,
     Qualifiers,
     align,
@@ -141,7 +141,7 @@ def group_before_join(term: Term, names: Names) -> Term | None:
 
 
 def _join_groups_first(
-    outer: Join, rows: CMap, both: CoGroup, other: Term, side: int, names: Names
+    outer: JoinBody, rows: CMap, both: CoGroup, other: Term, side: int, names: Names
 ) -> Term | None:
     inner = as_join(rows.variable, rows.body)
     if inner is None or not isinstance(inner.head, typed.MakeTuple) or is_random(rows.body):
@@ -182,7 +182,7 @@ def _join_groups_first(
 
 
 def _with_answers(
-    inner: Join, key: typed.Expr, place: int, below: Term, other: Term, names: Names
+    inner: JoinBody, key: typed.Expr, place: int, below: Term, other: Term, names: Names
 ) -> Term | None:
     """One side of a join with the answers about its groups beside its values."""
     pairs = pairs_of(below, names)

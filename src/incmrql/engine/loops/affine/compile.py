@@ -18,7 +18,7 @@ from incmrql.engine.columns.layouts import (
     width,
 )
 from incmrql.engine.compile.physical import Inner
-from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffineTables, Part
+from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffinePart, AffineTables
 from incmrql.engine.loops.steps import Output
 from incmrql.engine.operators.base import Operator, ParamOp, StatefulOp
 from incmrql.engine.operators.groups import GroupOp
@@ -137,7 +137,7 @@ def _only(body: typed.Expr) -> typed.Expr | None:
 
 def _entries(
     loop: LoopCompiler, shape: Affine, row: Layout, inputs: Sequence[Layout]
-) -> tuple[Part, Layout, Layout]:
+) -> tuple[AffinePart, Layout, Layout]:
     """The program that computes the matrix, the layout of its rows, and the one to convert them to.
 
     In the latter, an origin that may be null is one column.
@@ -188,7 +188,7 @@ def _entry(row: Layout, origin: Layout) -> Struct:
     return pair_of(row, pair_of(origin, Leaf(DOUBLE)))
 
 
-def _start(loop: LoopCompiler, plain: Inner) -> Part:
+def _start(loop: LoopCompiler, plain: Inner) -> AffinePart:
     """The program of a step without rows of the variable, and of its initial rows."""
     looping = plain.looping
     empty = _empty(plain)
@@ -230,7 +230,7 @@ def _part(
     inputs: tuple[int, ...],
     results: Sequence[Output],
     variable: int | None = None,
-) -> Part:
+) -> AffinePart:
     """A part of the loop, with tables for its operators whose names start with `letters`."""
     tables = tuple(
         (name, (loop.table(f"{letters}{name}", schema, STATE_OF_A_STEP), schema))
@@ -238,4 +238,4 @@ def _part(
         for name, schema in step.state_tables
     )
     working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
-    return Part(working, inputs, variable, tuple(results), tables)
+    return AffinePart(working, inputs, variable, tuple(results), tables)

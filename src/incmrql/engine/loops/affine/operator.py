@@ -86,7 +86,7 @@ def _follow(
     account = Account.load(tables, context)
     old = replace(account, strays=account.strays.copy())
     before = Vectors.load(tables, labels.count, context)
-    flow = Flow(tables, before, before.extend(labels.count), known, change, context)
+    flow = DifferenceFlow(tables, before, before.extend(labels.count), known, change, context)
     reached = flow.apply_change(account)
     flow.let_flow(reached, tolerance)
     after = flow.after
@@ -165,7 +165,7 @@ def _fill(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
 # --- differences, ring by ring ----------------------------------------------------------------
 
 
-class Flow:
+class DifferenceFlow:
     """The flow of differences in one batch."""
 
     def __init__(

@@ -23,13 +23,13 @@ from incmrql.engine.columns.layouts import Layout, Leaf, Struct
 from incmrql.engine.columns.layouts import width as width_of
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.context import BatchContext, Overlay, consolidate_rows, overlay, sorted_rows_of
-from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffineTables, Part
+from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffinePart, AffineTables
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.engine.operators.base import NamedSchema
 from incmrql.engine.store.content import SortedRows, aggregate_rows, concat, distinct_keys, merge
 from incmrql.engine.store.lookup import grouped_rows, span_of
 from incmrql.engine.store.segments import SegmentRows
-from incmrql.engine.store.sorting import Groups, TableSchema
+from incmrql.engine.store.sorting import RowGroups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.diffusion.ways import UnmeasuredError
 from incmrql.types.model import LONG
@@ -55,7 +55,7 @@ def all_rows(named: NamedSchema, context: BatchContext) -> SortedRows:
 class PartRun(StepInterpreter):
     """Runs a part of a program of changes; a batch may run it several times."""
 
-    def __init__(self, part: Part, context: BatchContext, *, is_first: bool) -> None:
+    def __init__(self, part: AffinePart, context: BatchContext, *, is_first: bool) -> None:
         self.part, self.steps = part, part.steps
         self.inside: Overlay = overlay(context, {name: own for name, (own, _) in part.tables})
         self.inside.is_first = is_first
@@ -357,7 +357,7 @@ def keep(
     if not len(numbers):
         return
 
-    def lift_rows(groups: Groups) -> Parts:
+    def lift_rows(groups: RowGroups) -> Parts:
         chosen = {name: bits[numbers][groups.firsts] for name, bits in changes.items()}
         return {name: bits for name, bits in chosen.items() if bits.any()}
 

@@ -28,7 +28,7 @@ MOST_WAYS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AffinePart:
     """Some operators of a program of changes, by index, and the tables that they keep.
 
     `inputs` are the indices of the loop's inputs, and `variable` that of its variable if it is an
@@ -51,8 +51,8 @@ class AffineTables:
     `entries` computes (row, origin, coefficient) from rows of the variable with value 0.0.
     """
 
-    start: Part
-    entries: Part
+    start: AffinePart
+    entries: AffinePart
     row: Layout
     """The layout of a row of the variable."""
     types: tuple[Type, ...]

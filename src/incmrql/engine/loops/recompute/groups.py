@@ -26,7 +26,7 @@ from incmrql.engine.columns.accumulators import (
 from incmrql.engine.columns.keys import Indices, Keys
 from incmrql.engine.columns.layouts import Layout, Leaf, Unused, column_type, part, width
 from incmrql.engine.columns.rows import Rows, no_rows
-from incmrql.engine.compile.physical import Block, CompiledRequest, Ranking, RankingRead
+from incmrql.engine.compile.physical import CompiledRequest, PhysicalBlock, Ranking, RankingRead
 from incmrql.engine.context import BatchContext, merge_all
 from incmrql.engine.loops.recompute.columns import (
     SharedNumbering,
@@ -137,7 +137,7 @@ class _GroupAnswers:
             rows if rows is None or side.paired is None else apply_pipeline(side.paired, rows, env)
             for side, rows in zip(step.sides, chunks, strict=True)
         ]
-        self.blocks: list[tuple[Block, Rows]] = []
+        self.blocks: list[tuple[PhysicalBlock, Rows]] = []
         for blocks, rows in zip(step.blocks, self.sides, strict=True):
             if rows is not None:
                 self.blocks += [
