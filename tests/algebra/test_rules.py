@@ -33,6 +33,9 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.nam
 
 GROUPS = "(select (k, count(y)) from y in R group by k: y.A)"
 
+SUB_QUERY = "exists (select y from y in R where y.A < x.A + {0} and y.B > {0})"
+"""It depends on a row by more than equalities, so it is asked of the distinct values of rows."""
+
 REACHED_BY = {
     "narrow-groups": "select (k, sum(x.A)) from x in R group by k: x.B",
     "count-present": "select (k, count(i), sum(i.w)) from m in N, i in m.items group by k: i.v",
@@ -163,3 +166,14 @@ def test_a_long_query_has_a_normal_form() -> None:
         _, query = translated(f"select ({columns}) from x in R, y in S where x.A = y.A")
         _, steps = normal_form(query)
     assert len(steps) > 10_000
+
+
+@pytest.mark.parametrize("count", [4, 6])
+def test_rows_that_sub_queries_share_are_rewritten_once(count: int) -> None:
+    """Written out at each use, the innermost rows would be rewritten 2^n times."""
+
+    def steps(tests: int) -> int:
+        condition = " or ".join(SUB_QUERY.format(number) for number in range(tests))
+        return len(normal_form(translated(f"select x.A from x in R where {condition}")[1])[1])
+
+    assert steps(2 * count) < 4 * steps(count)

@@ -15,7 +15,9 @@ import pytest
 from incmrql.catalyst.convert import Question, convert_script
 from incmrql.catalyst.nodes import nodes_of
 from incmrql.errors import QueryError
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
+from incmrql.syntax.depth import deep_recursion
 from tests.catalyst.judging import stream_leaves
 from tests.catalyst.random_cases import MOST_REFUSED, Follower, batches_of, try_plan
 from tests.catalyst.random_plans import KINDS, RandomPlan, read_pool
@@ -36,6 +38,15 @@ def pool() -> list[RandomPlan]:
 def test_every_batch_is_followed(part: int) -> None:
     wrong = [why for plan in pool()[part * STEP :: STEP * PARTS] for why in try_plan(plan, 2).wrong]
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_two_columns_in_a_query_below_not_and_or_are_planned() -> None:
+    """Ten sub-queries over the rows of joins, each with these rows on both of its sides."""
+    (plan,) = (plan for plan in pool() if plan.name == "parts 83")
+    with deep_recursion():
+        script = convert_script([Question(plan.plans[1], stream_leaves())]).script
+        assert len(program_of(script.items, script).nodes) < 400
 
 
 def is_refused(plan: RandomPlan) -> bool:

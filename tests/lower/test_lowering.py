@@ -10,13 +10,17 @@ import pytest
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
+from incmrql.compiler.compiled import compile_script
 from incmrql.errors import SourceText
 from incmrql.lower.context import WIDE, Context
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.statements import Statement, show_statements, statement
 from incmrql.lower.tree import Dialect
+from incmrql.syntax import ast
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
+from incmrql.types.show import show_expr
+from incmrql.types.walk import free_variables
 from tests import golden
 from tests.generators.tables import CATALOG
 
@@ -28,6 +32,10 @@ BOUNDED = [
     "elem(select y.S from y in x order by y.C desc, y.A)", "(select y from y in x order by y.C)[0]",
 ]  # fmt: skip
 """Aggregates of a group whose state is some numbers, however many rows the group has."""
+
+
+def no_include(item: ast.Include, _source: SourceText) -> SourceText:
+    raise AssertionError(item.path)
 
 
 def made(text: str, **options: object) -> Statement:
@@ -63,6 +71,25 @@ def test_the_state_of_a_group_does_not_grow_with_its_rows(aggregate: str, shape:
 def test_sums_of_all_doubles_do_not_keep_the_values_either() -> None:
     found = made("select (k, sum(x.C), avg(x.C)) from x in R group by k: x.A", window=WIDE).text
     assert "collect_list" not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "debug select (k, sum(select z.A from z in x where z.A > 0)) from x in R group by k: x.A",
+        "debug select (k, count(select z.S from z in x where z.B > k)) from x in R group by k: x.A",
+        "lineage select (k, (select z.B from z in x where z.A = k)) from x in R group by k: x.A",
+    ],
+)
+def test_python_gets_the_value_of_every_variable_that_it_uses(text: str) -> None:
+    """Over the rows of a group there are no values for the variables of a query around it."""
+    (item,) = compile_script(SourceText(f"{text};"), CATALOG, no_include).items
+    query, _ = item.answer_item.normalized
+    ((_, term),) = query.parts
+    calls = statement(term, Context(lower, Dialect.SPARK, item.script)).python_calls
+    assert calls
+    for call in calls:
+        assert free_variables(call.body) <= set(call.parameters), show_expr(call.body)
 
 
 def test_only_the_rounding_of_a_spread_runs_in_python() -> None:

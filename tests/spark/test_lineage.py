@@ -54,6 +54,7 @@ QUERIES = [
     "lineage repeat a = (R#0) step distinct(select x / 2 from x in a)",
     "debug select (a, b) from (k, a) in R, (k, b) in S where a < b",
     "debug select (k, count(a)) from (k, a) in R group by k having count(a) > 1",
+    "debug select (k, sum(select z#0 from z in x where z#0 > 1)) from x in R group by k: x#0",
     "debug select distinct k from (k, a) in R order by k limit 2",
     "debug select k from (k, a) in R where exists (select j from (j, b) in S where j = k)",
     "debug (if count(S) > 1 then (select k from (k, a) in R) else {7})",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
@@ -17,10 +17,13 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import LONG, Type
-from incmrql.types.walk import is_random, map_children, nodes, root_variable
+from incmrql.types.walk import free_variables, is_random, map_children, nodes, root_variable
 from incmrql.values import Value
 
 # --- Reasons for Python ---
+
+BEYOND_ROWS: Final = "an aggregate that looks at more than its own rows"
+"""Why an expression over the rows of a group has no form of its own."""
 
 
 def python_reason(
@@ -139,7 +142,7 @@ class Context:
             case GroupBag(side):
                 return side.collect(shape, self)
             case Hidden():
-                raise NotNative("an aggregate that looks at more than its own rows")
+                raise NotNative(BEYOND_ROWS)
 
     def calls_itself(self, name: str) -> bool:
         """Whether a function may call itself, maybe through others."""
@@ -170,8 +173,11 @@ class Context:
     def call_python(self, expr: typed.Expr, env: Env, reason: str) -> Cell:
         """A call of a Python function that computes an expression.
 
-        Its arguments are the parts of variables that the expression uses.
+        Its arguments are the parts of variables that the expression uses.  An expression that uses
+        a variable which has no value here, such as one of the rows around a group, is not native.
         """
+        if free_variables(expr) - env.values.keys():
+            raise NotNative(BEYOND_ROWS)
         parameters: dict[str, tuple[typed.Variable, typed.Expr]] = {}
 
         def abstract(part: typed.Expr) -> typed.Expr:

@@ -106,7 +106,8 @@ class Rewriter:
     """The rules in use, and the steps taken so far.
 
     Nodes in which no rule applies are settled: known by their identity, they are not looked at
-    again.
+    again.  So are terms that were visited: the rows around a sub-query stand on both sides of its
+    coGroup, so that a term of n sub-queries has 2^n occurrences of its innermost rows.
     """
 
     def __init__(self, names: Names) -> None:
@@ -116,6 +117,8 @@ class Rewriter:
         self.exprs: list[ExprRule] = []
         self.queries: list[QueryRule] = []
         self._settled_terms: dict[int, Term] = {}
+        self._visited: dict[int, tuple[Term, Term]] = {}
+        """By its identity, a term and what became of it."""
         self._settled_exprs: dict[int, typed.Expr] = {}
 
     def run(self, query: Query, rules: Sequence[Rule]) -> Query:
@@ -123,7 +126,7 @@ class Rewriter:
         exprs = [rule for rule in rules if isinstance(rule, ExprRule)]
         if exprs != self.exprs:
             self._settled_exprs = {}
-        self._settled_terms = {}
+        self._settled_terms, self._visited = {}, {}
         self.exprs = exprs
         self.terms = [rule for rule in rules if isinstance(rule, TermRule)]
         self.queries = [rule for rule in rules if isinstance(rule, QueryRule)]
@@ -153,11 +156,14 @@ class Rewriter:
         """A term after one look at every node of it, children before parents."""
         if id(term) in self._settled_terms:
             return term
+        if id(term) in self._visited:
+            return self._visited[id(term)][1]
         used = len(self.steps)
-        term = self._simplify(map_terms(self._visit, term))
+        after = self._simplify(map_terms(self._visit, term))
         if used == len(self.steps):
-            self._settled_terms[id(term)] = term
-        return term
+            self._settled_terms[id(after)] = after
+        self._visited[id(term)] = term, after
+        return after
 
     def _simplify(self, term: Term) -> Term:
         term = self._with_simple_bodies(term)

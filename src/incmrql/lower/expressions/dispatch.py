@@ -14,7 +14,13 @@ from typing import assert_never
 from sqlglot import exp
 
 from incmrql.lower import builtins, conversions, literals, operators, spark_functions, tree
-from incmrql.lower.context import PYTHON_PREFIX, Context, construct_name, python_reason
+from incmrql.lower.context import (
+    BEYOND_ROWS,
+    PYTHON_PREFIX,
+    Context,
+    construct_name,
+    python_reason,
+)
 from incmrql.lower.expressions import access, arrays, linear, patterns
 from incmrql.lower.expressions.aggregates import aggregate, fold, user_aggregate
 from incmrql.lower.expressions.collections import (
@@ -187,7 +193,7 @@ def _require_total(branches: Sequence[typed.Expr], ctx: Context) -> None:
 
 def _variable(variable: typed.Variable, env: Env) -> Shape:
     if variable not in env.values:
-        raise NotNative("an aggregate that looks at more than its own rows")
+        raise NotNative(BEYOND_ROWS)
     shape = env.values[variable]
     if env.lambdas and _calls_python(shape):
         raise NotNative("a value that Python makes, used for every element")

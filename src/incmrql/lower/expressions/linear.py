@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from incmrql.lower.context import Context
+from incmrql.lower.context import BEYOND_ROWS, Context
 from incmrql.lower.expressions import patterns
 from incmrql.lower.shapes import Cell, Env, GroupBag, NotNative, Parts, Shape
 from incmrql.types import typed
@@ -82,7 +82,7 @@ def _lower_or_raise(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
     """An expression over the rows of the group alone; raises `NotNative` if it uses more."""
     shape = _lower_over_rows(expr, env, ctx)
     if shape is None:
-        raise NotNative("an aggregate that looks at more than its own rows")
+        raise NotNative(BEYOND_ROWS)
     return shape
 
 
