@@ -122,11 +122,16 @@ def steps_table(steps: list[Steps]) -> str:
         f"| {STEPS} steps of PageRank | first five | last five | growth | verdict |",
         "|---|---|---|---|---|",
     ]
-    for each in steps:
-        ends = [statistics.median(part) for part in (each.seconds[:5], each.seconds[-5:])]
+    for steps_of_side in steps:
+        ends = [
+            statistics.median(part)
+            for part in (steps_of_side.seconds[:5], steps_of_side.seconds[-5:])
+        ]
         shown = " | ".join(f"{seconds * 1000:.0f} ms" for seconds in ends)
-        verdict = "flat" if each.is_flat else "grows"
-        lines.append(f"| {each.side} | {shown} | {each.growth:+.0%} | {verdict} |")
+        verdict = "flat" if steps_of_side.is_flat else "grows"
+        lines.append(
+            f"| {steps_of_side.side} | {shown} | {steps_of_side.growth:+.0%} | {verdict} |"
+        )
     return "\n".join(lines)
 
 
@@ -142,9 +147,9 @@ def _about(sizes: Sizes, rounds: int, load: tuple[float, float, float]) -> str:
 def write(readme: Path, table: str) -> None:
     """Put a text between the marks in the README."""
     text = readme.read_text()
-    before, found, rest = text.partition(BEGIN)
+    before, begin, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)
-    if not (found and closed):
+    if not (begin and closed):
         raise SystemExit(f"{readme} has no place for the table: {BEGIN} … {END}")
     readme.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
 

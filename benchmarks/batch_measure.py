@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.batch_plans import Plan, Work, counted, run_plan
+from benchmarks.batch_plans import Plan, Work, count_jobs, run_plan
 from benchmarks.batch_queries import Case
 from benchmarks.batch_sides import act, by_hand, by_incmrql
 from incmrql.api.session import Session
@@ -49,12 +49,12 @@ class Bench:
         text = case.text.format(data=self.data)
         if self.anew:
             self.session._compile_cache = CompileCache()
-        with _patient(self.spark, self.patience):
+        with _time_limit(self.spark, self.patience):
             return by_incmrql(self.session, text, use, fast=fast)
 
     def hand(self, case: Case, use: Callable[[DataFrame], T]) -> T:
         """Run a query by the expert's code."""
-        with _patient(self.spark, self.patience):
+        with _time_limit(self.spark, self.patience):
             return by_hand(self.spark, self.data, case.expert, use)
 
 
@@ -96,8 +96,8 @@ class TooSlow(Exception):
 
 
 @contextlib.contextmanager
-def _patient(spark: SparkSession, seconds: float) -> Iterator[None]:
-    """Gives up the jobs of this process when the block takes too long."""
+def _time_limit(spark: SparkSession, seconds: float) -> Iterator[None]:
+    """Cancel the jobs of this process if the block takes too long."""
     late = threading.Event()
 
     def give_up() -> None:
@@ -134,9 +134,9 @@ def measure(bench: Bench, case: Case, *, fast: bool) -> Row:
 def _check(bench: Bench, row: Row) -> None:
     """Equal answers, exchanges and rows scanned; loops are seen by jobs and stages."""
     case, fast = row.case, row.fast
-    with counted(bench.spark) as ours_work:
+    with count_jobs(bench.spark) as ours_work:
         ours = bench.incmrql(case, DataFrame.toArrow, fast=fast)
-    with counted(bench.spark) as hand_work:
+    with count_jobs(bench.spark) as hand_work:
         theirs = bench.hand(case, DataFrame.toArrow)
     row.work = ours_work, hand_work
     row.problems += differences(ours, theirs, ordered=case.action == "collect" and not case.loop,
@@ -181,8 +181,8 @@ def _time(bench: Bench, row: Row) -> None:
 Column: TypeAlias = Arrow
 
 
-def unpacked(rows: pa.Table) -> pa.Table:
-    """Rows that are one column of records as columns, which is how loops give them."""
+def unpack_records(rows: pa.Table) -> pa.Table:
+    """Unpack a single column of records, as loops return them, into columns."""
     if rows.num_columns == 1 and pa.types.is_struct(rows.schema.field(0).type):
         return pa.Table.from_struct_array(rows.column(0).combine_chunks())
     return rows
@@ -190,7 +190,7 @@ def unpacked(rows: pa.Table) -> pa.Table:
 
 def differences(ours: pa.Table, theirs: pa.Table, *, ordered: bool, close: bool) -> list[str]:
     """What is not the same in two answers; bags are sorted first, by what is not a double."""
-    ours = unpacked(ours)
+    ours = unpack_records(ours)
     if ours.column_names != theirs.column_names:
         return [f"columns {ours.column_names} ≠ {theirs.column_names}"]
     if len(ours) != len(theirs):

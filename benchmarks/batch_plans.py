@@ -42,8 +42,8 @@ class Plan:
 
 
 @contextlib.contextmanager
-def counted(spark: SparkSession) -> Iterator[Work]:
-    """Counts the jobs and stages of the block."""
+def count_jobs(spark: SparkSession) -> Iterator[Work]:
+    """Count the jobs and stages that the block runs."""
     context, work = spark.sparkContext, Work()
     group = f"batch-benchmark-{next(_numbers)}"
     context.setJobGroup(group, "benchmark")
@@ -66,18 +66,18 @@ def run_plan(frame: DataFrame) -> Plan:
     """Run a frame, and look at the plan that it had in the end."""
     execution = frame._jdf.queryExecution()
     execution.toRdd().count()
-    found = Plan(text=execution.executedPlan().toString())
+    plan = Plan(text=execution.executedPlan().toString())
     for node in _nodes(execution.executedPlan()):
         name = node.getClass().getSimpleName()
-        found.nodes[name] += 1
-        found.exchanges += name == "ShuffleExchangeExec"
-        found.broadcasts += name == "BroadcastExchangeExec"
-        found.python += "Python" in name or "InArrow" in name or "InPandas" in name
+        plan.nodes[name] += 1
+        plan.exchanges += name == "ShuffleExchangeExec"
+        plan.broadcasts += name == "BroadcastExchangeExec"
+        plan.python += "Python" in name or "InArrow" in name or "InPandas" in name
         if name in ("FileSourceScanExec", "BatchScanExec"):
-            found.scanned += node.metrics().apply("numOutputRows").value()
+            plan.scanned += node.metrics().apply("numOutputRows").value()
         if name == "MapInArrowExec":  # how incmrql reads files that Spark does not
-            found.scanned += node.metrics().apply("pythonNumRowsReceived").value()
-    return found
+            plan.scanned += node.metrics().apply("pythonNumRowsReceived").value()
+    return plan
 
 
 def _nodes(node: Node) -> Iterator[Node]:

@@ -75,8 +75,8 @@ def _join_group(spark: SparkSession, data: Path, _: Kept) -> DataFrame:
 def _nested(spark: SparkSession, data: Path, _: Kept) -> DataFrame:
     left = _table(spark, data, "left", LEFT)
     right = _table(spark, data, "right", RIGHT)
-    each = right.groupBy("K").agg(sql.count("*").alias("c"), sql.avg("V").alias("a"))
-    joined = left.select("N").join(sql.broadcast(each), sql.col("N") == each.K, "left")
+    aggregates = right.groupBy("K").agg(sql.count("*").alias("c"), sql.avg("V").alias("a"))
+    joined = left.select("N").join(sql.broadcast(aggregates), sql.col("N") == aggregates.K, "left")
     return joined.select("N", sql.coalesce("c", sql.lit(0)).alias("c"), "a")
 
 

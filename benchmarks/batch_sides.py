@@ -39,13 +39,13 @@ def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fa
         term = only_term(query)
         assert term is not None, "not a collection of rows"
 
-        def used(run: QueryRun) -> T:
+        def use_frame(run: QueryRun) -> T:
             return use(run.frame(term))
 
         with engine._query_context() as context, context.sources.explain_failures():
-            found = context.attempt(query, used)
+            output = context.attempt(query, use_frame)
             context.sources.finish()
-    return found
+    return output
 
 
 def by_hand(spark: SparkSession, data: Path, expert: Expert, use: Callable[[DataFrame], T]) -> T:

@@ -50,30 +50,30 @@ class Steps:
 def measure_steps(bench: Bench, runs: int = 3) -> list[Steps]:
     """The steps of both sides, in turn; a run that warms up is not counted."""
     case = Case("PageRank", "30 steps", pagerank_text(STEPS), pagerank(STEPS), loop=True)
-    found: dict[str, list[list[float]]] = {"incmrql, fast sums": [], "by hand": []}
+    times_by_side: dict[str, list[list[float]]] = {"incmrql, fast sums": [], "by hand": []}
     for number in range(runs + 1):
         with mock.patch.object(placement, "MOST_BYTES", 0):
-            ours = _timed(lambda use: bench.incmrql(case, use, fast=True))
-        theirs = _timed(lambda use: bench.hand(case, use))
+            ours = _step_seconds(lambda use: bench.incmrql(case, use, fast=True))
+        theirs = _step_seconds(lambda use: bench.hand(case, use))
         if number:
-            found["incmrql, fast sums"].append(ours)
-            found["by hand"].append(theirs)
+            times_by_side["incmrql, fast sums"].append(ours)
+            times_by_side["by hand"].append(theirs)
     return [
-        Steps(side, [statistics.median(each) for each in zip(*times, strict=True)])
-        for side, times in found.items()
+        Steps(side, [statistics.median(step_times) for step_times in zip(*times, strict=True)])
+        for side, times in times_by_side.items()
     ]
 
 
-def _timed(run: Any) -> list[float]:
-    """The seconds between the checkpoints of a run: the first ends what comes before the loop."""
+def _step_seconds(run: Any) -> list[float]:
+    """The seconds between the checkpoints of a run; the first ends the part before the loop."""
     ends: list[float] = []
     original = Classic.localCheckpoint
 
-    def noted(self: Any, *given: Any, **named: Any) -> DataFrame:
+    def note_checkpoint(self: Any, *given: Any, **named: Any) -> DataFrame:
         frame = original(self, *given, **named)
         ends.append(time.perf_counter())
         return frame
 
-    with mock.patch.object(Classic, "localCheckpoint", noted):
+    with mock.patch.object(Classic, "localCheckpoint", note_checkpoint):
         run(lambda frame: act(frame, "noop"))
     return [b - a for a, b in zip(ends[-STEPS - 1 :], ends[-STEPS:], strict=False)]

@@ -64,8 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
             given.warm_up,
             given.patience,
         )
-        found = run(bench, wanted)
-    found["about"] = {
+        results = run(bench, wanted)
+    results["about"] = {
         "scale": given.scale,
         "rounds": given.rounds,
         "cores": os.cpu_count(),
@@ -74,8 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
         "load_after": os.getloadavg()[0],
     }
     if given.write:
-        write(RESULTS, found)
-    return 1 if any(_is_bad(each) for each in found.values()) else 0
+        write(RESULTS, results)
+    return 1 if any(_is_bad(result) for result in results.values()) else 0
 
 
 def _options() -> argparse.ArgumentParser:
@@ -95,31 +95,31 @@ def _options() -> argparse.ArgumentParser:
 def run(bench: Bench, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What was found, by name; it is printed on the way."""
     wanted = set(names)
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     chosen = [workload for workload in WORKLOADS if workload.name in wanted]
     if chosen:
         print(HEAD, flush=True)
     for workload in chosen:
         pairs = measure(bench, workload)
-        found[workload.name] = pairs.as_json()
+        results[workload.name] = pairs.as_json()
         print(line(pairs), flush=True)
     for name, measure_it in OTHERS.items():
         if name in wanted:
             try:
-                found[name] = measure_it(bench)
+                results[name] = measure_it(bench)
             except Exception as error:  # whatever it is, the others are still wanted
-                found[name] = {"about": name, "verdict": f"FAIL: {told(error)}"}
-            print("\n" + "\n".join(facts(name, found[name])), flush=True)
+                results[name] = {"about": name, "verdict": f"FAIL: {told(error)}"}
+            print("\n" + "\n".join(facts(name, results[name])), flush=True)
     if READS in wanted:
         print("\n" + READS_HEAD, flush=True)
-        found[READS] = {}
+        results[READS] = {}
         for workload in (*WORKLOADS, CHAIN):
-            read = found[READS][workload.name] = measure_reads(bench, workload)
+            read = results[READS][workload.name] = measure_reads(bench, workload)
             print(reads_line(workload.about, read), flush=True)
-        bad = [name for name, read in found[READS].items() if not all(map(all, read.values()))]
+        bad = [name for name, read in results[READS].items() if not all(map(all, read.values()))]
         if bad:
-            found[READS]["verdict"] = f"FAIL: nothing was counted for {', '.join(bad)}"
-    return found
+            results[READS]["verdict"] = f"FAIL: nothing was counted for {', '.join(bad)}"
+    return results
 
 
 def reads_line(about: str, read: Mapping[str, list[int]]) -> str:
@@ -132,41 +132,43 @@ def reads_line(about: str, read: Mapping[str, list[int]]) -> str:
 
 def line(pairs: Pairs) -> str:
     """A row of the table."""
-    workload, found = pairs.workload, pairs.as_json()
+    workload, data = pairs.workload, pairs.as_json()
     times, ratio, read = ["-"] * len(SIDES), "-", "-"
-    if "medians" in found:
-        times = [f"{found['medians'][side] * 1000:,.0f} ms" for side in SIDES]
-        low, middle, high = found["quartiles"]
+    if "medians" in data:
+        times = [f"{data['medians'][side] * 1000:,.0f} ms" for side in SIDES]
+        low, middle, high = data["quartiles"]
         ratio = f"{middle:.2f} ({low:.2f}-{high:.2f})"
-        read = f"{found['state_read']:,.0f}"
+        read = f"{data['state_read']:,.0f}"
     cells = [workload.about, *times, ratio, f"{workload.must}", f"{workload.aim}", read]
     return "| " + " | ".join([*cells, pairs.verdict.replace("|", "\\|")]) + " |"
 
 
-def facts(name: str, found: Mapping[str, Any]) -> list[str]:
+def facts(name: str, result: Mapping[str, Any]) -> list[str]:
     """A table of figures, one a line."""
-    lines = [f"| {name} | {found['about']} |", "|---|---|"]
-    for key, value in found.items():
+    lines = [f"| {name} | {result['about']} |", "|---|---|"]
+    for key, value in result.items():
         if key == "about":
             continue
         if isinstance(value, list) and value and isinstance(value[0], dict):
             lines += [
-                f"| {key.replace('_', ' ')} | {', '.join(_pairs(each))} |" for each in value
+                f"| {key.replace('_', ' ')} | {', '.join(_pairs(item))} |" for item in value
             ]  # fmt: skip
         elif isinstance(value, dict):
             for part, inner in value.items():
-                shown = ", ".join(_pairs(inner)) if isinstance(inner, dict) else _shown(key, inner)
+                shown = (
+                    ", ".join(_pairs(inner)) if isinstance(inner, dict) else _cell_text(key, inner)
+                )
                 lines.append(f"| {key.replace('_', ' ')}: {part} | {shown} |")
         else:
-            lines.append(f"| {key.replace('_', ' ')} | {_shown(key, value)} |")
+            lines.append(f"| {key.replace('_', ' ')} | {_cell_text(key, value)} |")
     return lines
 
 
-def _pairs(found: Mapping[str, Any]) -> list[str]:
-    return [f"{key.replace('_', ' ')} {_shown(key, value)}" for key, value in found.items()]
+def _pairs(figures: Mapping[str, Any]) -> list[str]:
+    return [f"{key.replace('_', ' ')} {_cell_text(key, value)}" for key, value in figures.items()]
 
 
-def _shown(key: str, value: object) -> str:
+def _cell_text(key: str, value: object) -> str:
     if not isinstance(value, int | float):
         return str(value).replace("|", "\\|")
     if "bytes" in key:
@@ -174,15 +176,15 @@ def _shown(key: str, value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
-def write(path: Path, found: Mapping[str, Any]) -> None:
+def write(path: Path, results: Mapping[str, Any]) -> None:
     """Put what was found beside what other runs have found about other workloads."""
     path.parent.mkdir(exist_ok=True)
     known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**known, **found}, indent=1) + "\n")
+    path.write_text(json.dumps({**known, **results}, indent=1) + "\n")
 
 
-def _is_bad(found: Mapping[str, Any]) -> bool:
-    return str(found.get("verdict", "PASS")).startswith("FAIL")
+def _is_bad(result: Mapping[str, Any]) -> bool:
+    return str(result.get("verdict", "PASS")).startswith("FAIL")
 
 
 if __name__ == "__main__":

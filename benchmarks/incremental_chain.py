@@ -52,8 +52,8 @@ def _by_hand(spark: SparkSession, data: Path) -> DataFrame:
     )
     least = limits.groupBy("city").agg(sql.sum("least").alias("least"))
     large = totals.join(least, "city", "left").where("total > coalesce(least, 0)")
-    found = large.select("city", "total").join(cities, "city").groupBy("region")
-    return found.agg(sql.sum("total").alias("total"), sql.count("*").alias("cities"))
+    regions = large.select("city", "total").join(cities, "city").groupBy("region")
+    return regions.agg(sql.sum("total").alias("total"), sql.count("*").alias("cities"))
 
 
 CHAIN = Workload(

@@ -13,9 +13,9 @@ from benchmarks.batch_sides import act
 from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_data import Size
 from benchmarks.incremental_pairs import phases
-from benchmarks.incremental_process import Peak, watched
+from benchmarks.incremental_process import Peak, watch_memory
 from benchmarks.incremental_queries import AVERAGE, FACTS, average
-from benchmarks.incremental_run import Bench, Stage, opened, timed
+from benchmarks.incremental_run import Bench, Stage, open_stage, time_call
 from incmrql.runtime import BatchReport
 
 BLOCK = 4
@@ -32,27 +32,27 @@ def _verdict(ratio: float, limit: float, problems: list[str]) -> dict[str, Any]:
 
 def block(stage: Stage, batches: int) -> list[tuple[BatchReport, float]]:
     """Some batches in a row, after one that is not counted."""
-    found = []
+    reports = []
     for number in range(batches + 1):
         stage.supply.add()
-        report, seconds = timed(stage.step)
+        report, seconds = time_call(stage.step)
         if number:
-            found.append((report, seconds))
-    return found
+            reports.append((report, seconds))
+    return reports
 
 
 def chain(bench: Bench) -> dict[str, Any]:
     """Six nodes against one, in blocks of batches in turn."""
     pairs: list[tuple[float, float]] = []
-    with opened(bench, AVERAGE, _one_node(bench)) as one, opened(bench, CHAIN) as six:
+    with open_stage(bench, AVERAGE, _one_node(bench)) as one, open_stage(bench, CHAIN) as six:
         reports: dict[str, list[BatchReport]] = {AVERAGE.name: [], CHAIN.name: []}
         for number in range(bench.warm_up + bench.rounds):
             medians = []
             for stage in (one, six):
-                found = block(stage, BLOCK)
-                medians.append(statistics.median(seconds for _, seconds in found))
+                batches = block(stage, BLOCK)
+                medians.append(statistics.median(seconds for _, seconds in batches))
                 if number >= bench.warm_up:
-                    reports[stage.workload.name] += [report for report, _ in found]
+                    reports[stage.workload.name] += [report for report, _ in batches]
             if number >= bench.warm_up:
                 pairs.append((medians[0], medians[1]))
         problems = six.differences()
@@ -62,7 +62,7 @@ def chain(bench: Bench) -> dict[str, Any]:
         "about": CHAIN.about,
         "one_node_seconds": statistics.median(single for single, _ in pairs),
         "six_nodes_seconds": statistics.median(many for _, many in pairs),
-        "phases": {name: phases(each) for name, each in reports.items()},
+        "phases": {name: phases(reports_of_stage) for name, reports_of_stage in reports.items()},
         "node_milliseconds": list(_nodes(nodes, reports[CHAIN.name])),
         **_verdict(ratio, CHAIN_LIMIT, problems),
     }
@@ -92,13 +92,13 @@ def floor(bench: Bench) -> dict[str, Any]:
     plain = bench.spark.newSession()
     plain.conf.set("spark.sql.adaptive.enabled", "false")  # it adds jobs
     batches, idle = [], []
-    with opened(bench, AVERAGE) as stage:
+    with open_stage(bench, AVERAGE) as stage:
         for number in range(bench.warm_up + 2 * bench.rounds):
             (file,) = stage.supply.add()
             times = {}
             for side in bench.order.sample(("batch", "no-op"), 2):
                 run = stage.step if side == "batch" else lambda f=file: _no_op(plain, f)
-                times[side] = timed(run)[1]
+                times[side] = time_call(run)[1]
             if number >= bench.warm_up:
                 batches.append(times["batch"])
                 idle.append(times["no-op"])
@@ -127,10 +127,10 @@ def load(bench: Bench) -> dict[str, Any]:
     loads, plain, peaks = [], [], []
     loaded: BatchReport | None = None
     for number in range(LOAD_ROUNDS + 1):
-        with watched() as peak, opened(bench, AVERAGE, size) as stage:
+        with watch_memory() as peak, open_stage(bench, AVERAGE, size) as stage:
             loaded = stage.loaded
             folder = stage.supply.folder
-            again = timed(lambda at=folder: act(average(bench.spark, at), "noop"))[1]  # type: ignore[misc]
+            again = time_call(lambda at=folder: act(average(bench.spark, at), "noop"))[1]  # type: ignore[misc]
         if number:
             loads.append(loaded.seconds)
             plain.append(again)

@@ -92,8 +92,8 @@ def history_of(root: Path, name: str, tables: tuple[Table, ...], size: Size) -> 
         starts = [rows * place // FILES for place in range(FILES + 1)]
         for place, (start, end) in enumerate(pairwise(starts)):
             chance = np.random.default_rng([SEED, number, place])
-            made = pa.table(table.make(Draw(chance, size, end - start, start)))
-            pq.write_table(made, making / table.name / f"history-{place:02d}.parquet")
+            content = pa.table(table.make(Draw(chance, size, end - start, start)))
+            pq.write_table(content, making / table.name / f"history-{place:02d}.parquet")
     making.rename(folder)
     return folder
 
@@ -129,8 +129,8 @@ class Supply:
             share = int(rows * table.share)
             if share:
                 draw = Draw(chance, self.size, share, number=self.number)
-                made = pa.table(table.make(draw))
-                files.append(self._write(made, table.name))
+                content = pa.table(table.make(draw))
+                files.append(self._write(content, table.name))
         if self._there is not None:
             files.append(self._write(self._leaving(), GONE))
         return tuple(files)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from benchmarks.incremental_costs import block
 from benchmarks.incremental_process import java, memory_of, slope, workers
 from benchmarks.incremental_queries import AVERAGE
-from benchmarks.incremental_run import Bench, Stage, opened
+from benchmarks.incremental_run import Bench, Stage, open_stage
 
 BATCHES: Final = 310
 BLOCK: Final = 9
@@ -42,7 +42,7 @@ def flat(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
     size = AVERAGE.size(bench.scale)
     larger = AVERAGE.size(bench.scale, LARGER)
     paired = []
-    with opened(bench, AVERAGE, size) as one, opened(bench, AVERAGE, larger) as other:
+    with open_stage(bench, AVERAGE, size) as one, open_stage(bench, AVERAGE, larger) as other:
         while one.supply.number < batches:
             medians = [_block(stage, course) for stage, course in ((one, usual), (other, large))]
             paired.append(medians[1] / medians[0])
@@ -53,7 +53,7 @@ def flat(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
         for name, course in (("x1", usual), ("x10", large))
     }
     history = statistics.median(paired[len(paired) // 10 :])
-    problems = [f"grows on {name}" for name, found in growth.items() if found > GROWTH_LIMIT]
+    problems = [f"grows on {name}" for name, ratio in growth.items() if ratio > GROWTH_LIMIT]
     problems += ["follows the history"] if history > HISTORY_LIMIT else []
     problems += [] if usual.jobs == large.jobs == {1} else ["not one job a batch"]
     problems += _growing(usual)
@@ -79,13 +79,13 @@ def _spans(batches: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _block(stage: Stage, course: Course) -> float:
-    found = block(stage, BLOCK)
-    for report, seconds in found:
+    batches = block(stage, BLOCK)
+    for report, seconds in batches:
         course.seconds[report.number] = seconds
         course.rewritten[report.number] = report.rewritten
         course.jobs.add(report.jobs)
-    course.files[found[-1][0].number] = files_below(stage.driver.checkpoint.runs.parent)
-    return statistics.median(seconds for _, seconds in found)
+    course.files[batches[-1][0].number] = files_below(stage.driver.checkpoint.runs.parent)
+    return statistics.median(seconds for _, seconds in batches)
 
 
 def files_below(folder: Path) -> int:

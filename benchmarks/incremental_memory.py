@@ -20,9 +20,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks.incremental_data import Draw, Supply, Table
-from benchmarks.incremental_process import watched, workers
+from benchmarks.incremental_process import watch_memory, workers
 from benchmarks.incremental_queries import FACTS, Workload, average, stream
-from benchmarks.incremental_run import Bench, prepared, timed
+from benchmarks.incremental_run import Bench, prepare_place, time_call
 from incmrql.engine.store.segments import Segment
 from incmrql.runtime import Driver
 from incmrql.runtime.checkpoint.manifests import State
@@ -56,19 +56,19 @@ def memory(bench: Bench, limit: int | None = None) -> dict[str, Any]:
     spark = bench.spark
     size = MEMORY.size(bench.scale)
     options = {"buckets": BUCKETS}
-    with prepared(bench, MEMORY, size) as place:
-        with place.driver(spark, options) as driver, watched("VmData") as free:
-            bench.patient(driver.step)
+    with prepare_place(bench, MEMORY, size) as place:
+        with place.driver(spark, options) as driver, watch_memory("VmData") as free:
+            bench.with_patience(driver.step)
             usual = _batches(bench, place.supply, driver)
             state, runs = driver.state, driver.checkpoint.runs
         files = [runs / name for name in sorted({run.file for run in _runs(state)})]
         known = workers()
         most = max(state.size // 2, LEAST) if limit is None else limit
-        with limited(spark, most), place.driver(spark, options) as driver:
+        with memory_limit(spark, most), place.driver(spark, options) as driver:
             enforced = _limit_seen(spark)
             naive = _loads(spark, files)
             seconds, problem = [], ""
-            with watched("VmData", but=known) as bound:
+            with watch_memory("VmData", but=known) as bound:
                 try:
                     seconds = _batches(bench, place.supply, driver)
                 except Exception as error:  # it may be anything that lack of memory brings about
@@ -96,11 +96,11 @@ def _word(has_worked: bool) -> str:
 
 
 def _batches(bench: Bench, supply: Supply, driver: Driver) -> list[float]:
-    found = []
+    seconds = []
     for _ in range(BATCHES):
         supply.add()
-        found.append(timed(lambda: bench.patient(driver.step))[1])
-    return found
+        seconds.append(time_call(lambda: bench.with_patience(driver.step))[1])
+    return seconds
 
 
 def _runs(state: State) -> Iterator[Segment]:
@@ -109,8 +109,8 @@ def _runs(state: State) -> Iterator[Segment]:
 
 
 @contextmanager
-def limited(spark: SparkSession, limit: int) -> Iterator[None]:
-    """Workers that start in the block, for frames made in it, have a limit of memory."""
+def memory_limit(spark: SparkSession, limit: int) -> Iterator[None]:
+    """Limit the memory of workers that start in the block, for frames created in it."""
     environment = spark.sparkContext.environment
     before = dict(environment)
     path = [str(LIMITED), environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from benchmarks.incremental_queries import Workload
-from benchmarks.incremental_run import Bench, Stage, TooSlow, opened, timed
+from benchmarks.incremental_run import Bench, Stage, TooSlow, open_stage, time_call
 from incmrql.runtime import BatchReport
 
 SIDES: Final = ("incremental", "engine", "hand")
@@ -52,17 +52,17 @@ class Pairs:
 
     def as_json(self) -> dict[str, Any]:
         """What was found, for the results file."""
-        found: dict[str, Any] = {
+        data: dict[str, Any] = {
             "about": self.workload.about,
             "must": self.workload.must,
             "aim": self.workload.aim,
             "verdict": self.verdict,
         }
         if self.loaded is not None:
-            found |= {"load_seconds": self.loaded.seconds, "load_jobs": self.loaded.jobs}
+            data |= {"load_seconds": self.loaded.seconds, "load_jobs": self.loaded.jobs}
         if self.reports:
             last = self.reports[-1]
-            found |= {
+            data |= {
                 "medians": {side: statistics.median(self.seconds[side]) for side in SIDES},
                 "ratio": self.ratio,
                 "quartiles": _quartiles(self.ratios),
@@ -75,7 +75,7 @@ class Pairs:
                 "state_rows": last.state_rows,
                 "state_bytes": last.state_bytes,
             }
-        return found
+        return data
 
 
 def _quartiles(ratios: list[float]) -> list[float]:
@@ -93,20 +93,20 @@ def phases(reports: list[BatchReport]) -> dict[str, float]:
 
 def measure(bench: Bench, workload: Workload) -> Pairs:
     """Rounds of a batch and two recomputations in random order; answers are compared at the end."""
-    found = Pairs(workload)
+    pairs = Pairs(workload)
     try:
-        with opened(bench, workload) as stage:
-            found.loaded = stage.loaded
+        with open_stage(bench, workload) as stage:
+            pairs.loaded = stage.loaded
             for number in range(bench.warm_up + bench.rounds):
-                _round(stage, found, is_counted=number >= bench.warm_up)
-            found.problems += stage.differences()
+                _round(stage, pairs, is_counted=number >= bench.warm_up)
+            pairs.problems += stage.differences()
     except TooSlow as problem:
-        found.problems.append(str(problem))
+        pairs.problems.append(str(problem))
     except Exception as error:  # whatever it is, the other workloads are still wanted
-        found.problems.append(told(error))
-    if any(report.jobs != 1 for report in found.reports):
-        found.problems.append("not one job a batch")
-    return found
+        pairs.problems.append(told(error))
+    if any(report.jobs != 1 for report in pairs.reports):
+        pairs.problems.append("not one job a batch")
+    return pairs
 
 
 def told(error: Exception) -> str:
@@ -115,17 +115,17 @@ def told(error: Exception) -> str:
     return f"failed: {type(error).__name__}: {first[:120]}"
 
 
-def _round(stage: Stage, found: Pairs, *, is_counted: bool) -> None:
+def _round(stage: Stage, pairs: Pairs, *, is_counted: bool) -> None:
     stage.supply.add()
     for side in stage.bench.order.sample(SIDES, len(SIDES)):
         if side == "incremental":
-            report, seconds = timed(stage.step)
+            report, seconds = time_call(stage.step)
             if is_counted:
-                found.reports.append(report)
+                pairs.reports.append(report)
         else:
-            _, seconds = timed(lambda side=side: stage.recomputed(side))  # type: ignore[misc]
+            _, seconds = time_call(lambda side=side: stage.recompute(side))  # type: ignore[misc]
         if is_counted:
-            found.seconds[side].append(seconds)
+            pairs.seconds[side].append(seconds)
 
 
 def measure_reads(bench: Bench, workload: Workload, batches: int = 3) -> dict[str, list[int]]:
@@ -133,13 +133,13 @@ def measure_reads(bench: Bench, workload: Workload, batches: int = 3) -> dict[st
 
     The batches are small, so that they touch as many keys of few as they do of many.
     """
-    found: dict[str, list[int]] = {}
+    reads: dict[str, list[int]] = {}
     batch = max(workload.size(bench.scale).batch // SMALLER, 50)
     for name, history in (("x1", 0.1), ("x10", 1.0)):
         size = replace(workload.size(bench.scale * history), batch=batch)
-        with opened(bench, workload, size) as stage:
-            found[name] = []
+        with open_stage(bench, workload, size) as stage:
+            reads[name] = []
             for _ in range(batches):
                 stage.supply.add()
-                found[name].append(stage.step().state_read)
-    return found
+                reads[name].append(stage.step().state_read)
+    return reads

@@ -32,12 +32,12 @@ def below(process: int) -> tuple[int, ...]:
             with suppress(*_GONE):
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = [], [process]
+    descendants, waiting = [], [process]
     while waiting:
         next_ = children.get(waiting.pop(), [])
-        found += next_
+        descendants += next_
         waiting += next_
-    return tuple(found)
+    return tuple(descendants)
 
 
 def workers() -> tuple[int, ...]:
@@ -73,8 +73,10 @@ class Peak:
 
 
 @contextmanager
-def watched(what: str = "VmRSS", every: float = 0.02, but: Container[int] = ()) -> Iterator[Peak]:
-    """Look at the memory of the workers, but some, again and again while the block runs."""
+def watch_memory(
+    what: str = "VmRSS", every: float = 0.02, but: Container[int] = ()
+) -> Iterator[Peak]:
+    """Sample the memory of the workers, except some, while the block runs."""
     peak, done = Peak(), threading.Event()
 
     def look() -> None:

@@ -120,8 +120,8 @@ def _join(spark: SparkSession, data: Path) -> DataFrame:
 def _join_below(spark: SparkSession, data: Path) -> DataFrame:
     """Sum and count by key first: a row for each key instead of a hundred."""
     left, right = frame(spark, data, LEFT), frame(spark, data, RIGHT)
-    each = right.groupBy("C").agg(sql.sum("D").alias("s"), sql.count("D").alias("n"))
-    joined = left.join(sql.broadcast(each), left.B == each.C)
+    sums = right.groupBy("C").agg(sql.sum("D").alias("s"), sql.count("D").alias("n"))
+    joined = left.join(sql.broadcast(sums), left.B == sums.C)
     return joined.groupBy("A").agg((sql.sum("s") / sql.sum("n")).alias("m"))
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.batch_measure import TooSlow, _patient, differences
+from benchmarks.batch_measure import TooSlow, _time_limit, differences
 from benchmarks.batch_sides import act, by_incmrql
 from benchmarks.incremental_data import Size, Supply, history_of
 from benchmarks.incremental_queries import Workload, text_of
@@ -41,12 +41,12 @@ __all__ = [
     "Place",
     "Stage",
     "TooSlow",
-    "compared",
+    "compare_bags",
     "folder_in",
-    "opened",
-    "prepared",
+    "open_stage",
+    "prepare_place",
     "program",
-    "timed",
+    "time_call",
 ]
 
 
@@ -65,9 +65,9 @@ class Bench:
     """Seconds after which a run is given up."""
     order: random.Random = field(default_factory=lambda: random.Random(SEED))
 
-    def patient(self, run: Callable[[], T]) -> T:
-        """Run something, unless it takes too long."""
-        with _patient(self.spark, self.patience):
+    def with_patience(self, run: Callable[[], T]) -> T:
+        """Run something and give up if it takes too long."""
+        with _time_limit(self.spark, self.patience):
             return run()
 
 
@@ -83,24 +83,24 @@ class Stage:
 
     def step(self) -> BatchReport:
         """The next batch, of the files that have been added."""
-        report = self.bench.patient(self.driver.step)
+        report = self.bench.with_patience(self.driver.step)
         assert report is not None, "there is nothing to take in"
         return report
 
     def by_engine(self, use: Callable[[DataFrame], T]) -> T:
         """The whole answer again by the batch engine."""
         text = text_of(self.workload, self.supply.folder)
-        return self.bench.patient(
+        return self.bench.with_patience(
             lambda: by_incmrql(self.bench.session, text, use, fast=False)
         )  # fmt: skip
 
     def by_hand(self, use: Callable[[DataFrame], T]) -> T:
         """The whole answer again by data frames."""
         spark, folder = self.bench.spark, self.supply.folder
-        return self.bench.patient(lambda: use(self.workload.expert(spark, folder)))
+        return self.bench.with_patience(lambda: use(self.workload.expert(spark, folder)))
 
-    def recomputed(self, side: str) -> None:
-        """The whole answer again, written nowhere."""
+    def recompute(self, side: str) -> None:
+        """Recompute the whole answer and discard it."""
         run = self.by_engine if side == "engine" else self.by_hand
         run(lambda frame: act(frame, "noop"))
 
@@ -110,13 +110,17 @@ class Stage:
         kept = pa.Table.from_pylist(
             [dict(row) for row in self.driver.answer(0)], schema=engine.schema
         )
-        found = [f"engine: {each}" for each in compared(kept, engine, close=False)]
+        problems = [
+            f"engine: {difference}" for difference in compare_bags(kept, engine, close=False)
+        ]
         close = self.workload.floats
-        return found + [f"by hand: {each}" for each in compared(kept, hand, close=close)]
+        return problems + [
+            f"by hand: {difference}" for difference in compare_bags(kept, hand, close=close)
+        ]
 
 
-def compared(ours: pa.Table, theirs: pa.Table, *, close: bool) -> list[str]:
-    """What is not the same in two answers that are bags."""
+def compare_bags(ours: pa.Table, theirs: pa.Table, *, close: bool) -> list[str]:
+    """The differences between two answers, compared as bags."""
     return differences(ours, theirs, ordered=False, close=close)
 
 
@@ -154,8 +158,8 @@ class Place:
 
 
 @contextmanager
-def prepared(bench: Bench, workload: Workload, size: Size) -> Iterator[Place]:
-    """A folder with the history of a workload, not taken in yet."""
+def prepare_place(bench: Bench, workload: Workload, size: Size) -> Iterator[Place]:
+    """Prepare a folder with the history of a workload, which is not ingested yet."""
     history = history_of(bench.data, workload.tables[0].name, workload.tables, size)
     with folder_in(bench.data) as folder:
         supply = Supply(folder / "data", history, workload.tables, size, workload.deleted)
@@ -163,20 +167,20 @@ def prepared(bench: Bench, workload: Workload, size: Size) -> Iterator[Place]:
 
 
 @contextmanager
-def opened(bench: Bench, workload: Workload, size: Size | None = None) -> Iterator[Stage]:
-    """A workload with its history taken in."""
+def open_stage(bench: Bench, workload: Workload, size: Size | None = None) -> Iterator[Stage]:
+    """Open a workload whose history is ingested."""
     size = size or workload.size(bench.scale)
     with (
-        prepared(bench, workload, size) as place,
+        prepare_place(bench, workload, size) as place,
         place.driver(bench.spark, {}) as driver,
     ):
-        loaded = bench.patient(driver.step)
+        loaded = bench.with_patience(driver.step)
         assert loaded is not None
         yield Stage(bench, workload, place.supply, driver, loaded)
 
 
-def timed(run: Callable[[], T]) -> tuple[T, float]:
-    """What a call returns, and the seconds that it took."""
+def time_call(run: Callable[[], T]) -> tuple[T, float]:
+    """Call a function; returns its result and the seconds that it took."""
     begun = time.perf_counter()
-    found = run()
-    return found, time.perf_counter() - begun
+    result = run()
+    return result, time.perf_counter() - begun

@@ -25,7 +25,7 @@ from benchmarks.incremental_run import Bench
 from benchmarks.iteration_error import error
 from benchmarks.iteration_flat import flat
 from benchmarks.iteration_pairs import Found, measure
-from benchmarks.iteration_plot import drawn
+from benchmarks.iteration_plot import draw_results
 from benchmarks.iteration_queries import CASES, HAND
 from incmrql.api.session import Session
 
@@ -57,8 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
             given.warm_up,
             given.patience,
         )
-        found = run(bench, wanted)
-    found["about"] = {
+        results = run(bench, wanted)
+    results["about"] = {
         "scale": given.scale,
         "rounds": given.rounds,
         "cores": os.cpu_count(),
@@ -67,12 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
         "load_after": os.getloadavg()[0],
     }
     if given.write:
-        write(RESULTS, found)
+        write(RESULTS, results)
     if given.plot:
-        known = json.loads(RESULTS.read_text()) if given.write else found
-        for file in drawn(known, RESULTS.parent):
+        known = json.loads(RESULTS.read_text()) if given.write else results
+        for file in draw_results(known, RESULTS.parent):
             print(f"drawn: {file.name}", flush=True)
-    return 1 if any(_is_bad(each) for each in found.values()) else 0
+    return 1 if any(_is_bad(result) for result in results.values()) else 0
 
 
 def _options() -> argparse.ArgumentParser:
@@ -93,50 +93,50 @@ def _options() -> argparse.ArgumentParser:
 def run(bench: Bench, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What was found, by name; it is printed on the way."""
     wanted = set(names)
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     chosen = [case for case in CASES if case.name in wanted]
     if chosen:
         print(HEAD, flush=True)
     for case in chosen:
         measured = measure(bench, case)
-        found[case.name] = measured.as_json()
+        results[case.name] = measured.as_json()
         print("\n".join(lines(measured)), flush=True)
     for name, measure_it in OTHERS.items():
         if name in wanted:
             try:
-                found[name] = measure_it(bench)
+                results[name] = measure_it(bench)
             except Exception as problem:  # whatever it is, the others are still wanted
-                found[name] = {"about": name, "verdict": f"FAIL: {told(problem)}"}
-            print("\n" + "\n".join(facts(name, shortened(found[name]))), flush=True)
-    return found
+                results[name] = {"about": name, "verdict": f"FAIL: {told(problem)}"}
+            print("\n" + "\n".join(facts(name, shorten(results[name]))), flush=True)
+    return results
 
 
 def lines(measured: Found) -> list[str]:
     """Rows of the table: one for each way, and one for each code by hand."""
-    case, found = measured.case, measured.as_json()
+    case, data = measured.case, measured.as_json()
     rows = []
     for way in measured.ways:
-        ratios = found["ratios"][way]
+        ratios = data["ratios"][way]
         others = [f"{side}: {_ratio(ratios[side])}" for side in case.experts if side != HAND]
-        kept = found["loops"][way]
+        kept = data["loops"][way]
         is_barred = way == case.barred
         rows.append(
             [
                 case.about,
                 way,
-                _milliseconds(found["medians"][way]),
+                _milliseconds(data["medians"][way]),
                 _ratio(ratios[HAND]),
                 f"{case.must}" if is_barred else "",
                 ", ".join(others),
                 _ratio(ratios["recompute"]) if "recompute" in ratios else "",
-                ", ".join(f"{each} {times}" for each, times in kept["ways"].items()),
+                ", ".join(f"{loop_mode} {times}" for loop_mode, times in kept["ways"].items()),
                 measured.verdict if is_barred else "",
             ]
         )
     rows += [
-        [case.about, side, _milliseconds(found["medians"][side]), *[""] * 6]
+        [case.about, side, _milliseconds(data["medians"][side]), *[""] * 6]
         for side in case.experts
-        if side in found["medians"]
+        if side in data["medians"]
     ]
     missing = {**measured.refused, **measured.slow}
     rows += [[case.about, way, f"skipped: {why}", *[""] * 6] for way, why in missing.items()]
@@ -154,17 +154,19 @@ def _ratio(quartiles: list[float]) -> str:
     return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 
 
-def shortened(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Results without long series: of those the first, the middle and the last."""
-    return {key: _short(value) for key, value in found.items()}
+def shorten(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Shorten the long series in results to their first, middle and last figures."""
+    return {key: _short(value) for key, value in results.items()}
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _short(each) for key, each in value.items()}
+        return {key: _short(inner) for key, inner in value.items()}
     if isinstance(value, list) and len(value) > _MOST_SHOWN:
         some = (value[0], value[len(value) // 2], value[-1])
-        return ", ".join(f"{each:.3g}" if isinstance(each, float) else str(each) for each in some)
+        return ", ".join(
+            f"{number:.3g}" if isinstance(number, float) else str(number) for number in some
+        )
     return value
 
 

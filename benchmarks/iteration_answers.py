@@ -11,8 +11,8 @@ import pyarrow as pa
 from incmrql.runtime import BatchReport
 
 
-def stated(report: BatchReport) -> dict[str, Any]:
-    """What a batch says of the error of its first loop; nothing where loops are exact."""
+def stated_error(report: BatchReport) -> dict[str, Any]:
+    """The error bound that a batch states for its first loop; empty if loops are exact."""
     errors = [loop.error for loop in report.loops if loop.error is not None]
     return {name: errors[0][name] for name in ("kind", "figure")} if errors else {}
 
@@ -30,14 +30,16 @@ def distance(one: pa.Table, other: pa.Table) -> float:
     floats = _doubles(other)
     names = [name for name in other.column_names if name not in floats]
     if not names:
-        return matched(*(np.stack([_column(t, n) for n in floats], 1) for t in (one, other)))
+        return matched_distance(
+            *(np.stack([_column(t, n) for n in floats], 1) for t in (one, other))
+        )
     both = one.join(other, names, join_type="full outer", right_suffix=" too")
     pairs = [(_column(both, name), _column(both, f"{name} too")) for name in floats]
     return float(sum(np.abs(a - b).sum() for a, b in pairs))
 
 
-def matched(one: Arrow, other: Arrow) -> float:
-    """The same of few points, each with the nearest that is left, the nearest pairs first."""
+def matched_distance(one: Arrow, other: Arrow) -> float:
+    """The same distance for few points, matched greedily: the nearest pair first."""
     apart = np.abs(one[:, None, :] - other[None, :, :]).sum(axis=2)
     total = 0.0
     while apart.size:

@@ -26,13 +26,13 @@ _FRESH: Final = 1_000
 def rmat(chance: np.random.Generator, nodes: int, edges: int) -> tuple[Arrow, Arrow]:
     """Edges of an R-MAT graph: each falls into a quarter of the matrix, then into one of that."""
     levels = max(int(np.ceil(np.log2(nodes))), 1)
-    found = np.empty((2, 0), np.int32)
-    while found.shape[1] < edges:
+    edges_drawn = np.empty((2, 0), np.int32)
+    while edges_drawn.shape[1] < edges:
         quarters = chance.choice(4, size=(edges, levels), p=RMAT)
         places = 1 << np.arange(levels)[::-1]
         both = np.stack([(quarters // 2) @ places, (quarters % 2) @ places]).astype(np.int32)
-        found = np.concatenate([found, both[:, (both < nodes).all(axis=0)]], axis=1)
-    return found[0, :edges], found[1, :edges]
+        edges_drawn = np.concatenate([edges_drawn, both[:, (both < nodes).all(axis=0)]], axis=1)
+    return edges_drawn[0, :edges], edges_drawn[1, :edges]
 
 
 def _edges(draw: Draw) -> dict[str, Arrow]:

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.incremental_run import Bench
-from benchmarks.iteration_answers import matched, stated
+from benchmarks.iteration_answers import matched_distance, stated_error
 from benchmarks.iteration_hand import STARTS
 from benchmarks.iteration_numpy import means, page_ranks
 from benchmarks.iteration_paper import READINGS, PaperMeans, PaperRanks, Reading
 from benchmarks.iteration_queries import DRIFTED, MEANS, SMALL, STEPS, Case
-from benchmarks.iteration_run import Lane, Refusal, fed, laned
+from benchmarks.iteration_run import Lane, Refusal, fed, open_lane
 
 BATCHES: Final = 100
 RESYNC: Final = 20
@@ -71,29 +71,29 @@ class Series:
 
     def as_json(self) -> dict[str, Any]:
         """The lists that are there."""
-        found: dict[str, Any] = {"true": self.true}
-        return found | ({"stated": self.figures, "kinds": self.kinds} if self.figures else {})
+        data: dict[str, Any] = {"true": self.true}
+        return data | ({"stated": self.figures, "kinds": self.kinds} if self.figures else {})
 
 
 def error(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
     """The series of both loops."""
-    found: dict[str, Any] = {"about": f"errors of diffused loops over {batches} batches"}
+    results: dict[str, Any] = {"about": f"errors of diffused loops over {batches} batches"}
     problems: list[str] = []
     for subject in (RANKS, CENTROIDS, DRIFTING):
         name = subject.case.name
         truths = _Truths(subject, _nodes(subject.case, bench))
-        found[name] = {"paper": _papers(bench, truths, batches)}
+        results[name] = {"paper": _papers(bench, truths, batches)}
         for setting, options in SETTINGS.items():
             try:
-                series, size = _followed(bench, truths, batches, options)
+                series, size = _follow_batches(bench, truths, batches, options)
             except Refusal as refusal:
-                found[name][setting] = {"skipped": str(refusal)}
+                results[name][setting] = {"skipped": str(refusal)}
                 continue
-            found[name] |= {setting: series.as_json(), "size": size}
-            problems += [f"{name}: {each}" for each in _untrue(series)]
-    skipped = [n for n, each in found.items() if "skipped" in str(each)]
+            results[name] |= {setting: series.as_json(), "size": size}
+            problems += [f"{name}: {problem}" for problem in _untrue(series)]
+    skipped = [n for n, result in results.items() if "skipped" in str(result)]
     verdict = f"SKIPPED: {', '.join(skipped)}" if skipped else "PASS"
-    return found | {"verdict": f"FAIL: {'; '.join(problems)}" if problems else verdict}
+    return results | {"verdict": f"FAIL: {'; '.join(problems)}" if problems else verdict}
 
 
 def _untrue(series: Series) -> Iterator[str]:
@@ -105,20 +105,20 @@ def _untrue(series: Series) -> Iterator[str]:
             return
 
 
-def _followed(
+def _follow_batches(
     bench: Bench, truths: _Truths, batches: int, options: dict[str, Any]
 ) -> tuple[Series, float]:
-    """What a diffused loop answers and states, batch by batch."""
+    """Follow a diffused loop batch by batch: its distance from the truth and its stated error."""
     series, size = Series(), 0.0
     subject, case = truths.subject, truths.subject.case
-    with laned(bench, case, "diffuse", options) as lane:
+    with open_lane(bench, case, "diffuse", options) as lane:
         for number in range(batches):
             lane.feed.add(number)
             report = lane.step()
             rows = _rows(lane.feed.supply.folder / case.table.name)
             truth = truths.of(rows)
             series.true.append(subject.distance(subject.answer(lane), truth))
-            said = stated(report)
+            said = stated_error(report)
             series.figures.append(float(said["figure"]))
             series.kinds.append(str(said["kind"]))
             size = float(np.abs(truth).sum())
@@ -127,7 +127,7 @@ def _followed(
 
 def _papers(bench: Bench, truths: _Truths, batches: int) -> dict[str, list[float]]:
     """The errors of the paper's scheme, by reading and batch."""
-    found: dict[str, list[float]] = {reading: [] for reading in READINGS}
+    distances: dict[str, list[float]] = {reading: [] for reading in READINGS}
     subject, case, nodes = truths.subject, truths.subject.case, truths.nodes
     with fed(bench, case) as (_, feed):
         folder = feed.supply.folder / case.table.name
@@ -140,8 +140,8 @@ def _papers(bench: Bench, truths: _Truths, batches: int) -> dict[str, list[float
             rows = np.concatenate([rows, batch])
             truth = truths.of(rows)
             for reading, take in schemes.items():
-                found[reading].append(subject.distance(take(batch), truth))
-    return found
+                distances[reading].append(subject.distance(take(batch), truth))
+    return distances
 
 
 def _rows(where: Any) -> Arrow:
@@ -154,10 +154,10 @@ def _nodes(case: Case, bench: Bench) -> int:
 
 
 def _ranks_answered(lane: Lane) -> Arrow:
-    found = np.zeros(_nodes(SMALL, lane.feed.bench))
+    ranks = np.zeros(_nodes(SMALL, lane.feed.bench))
     for row in lane.driver.answer(0):
-        found[row["page"]] = row["rank"]
-    return found
+        ranks[row["page"]] = row["rank"]
+    return ranks
 
 
 def _ranks(nodes: int, rows: Arrow) -> Arrow:
@@ -186,5 +186,5 @@ def _paper_means(reading: Reading, _nodes: int, rows: Arrow) -> Callable[[Arrow]
 
 
 RANKS: Final = Subject(SMALL, _ranks_answered, _ranks, _paper_ranks, _apart)
-CENTROIDS: Final = Subject(MEANS, _centroids_answered, _means, _paper_means, matched)
-DRIFTING: Final = Subject(DRIFTED, _centroids_answered, _means, _paper_means, matched)
+CENTROIDS: Final = Subject(MEANS, _centroids_answered, _means, _paper_means, matched_distance)
+DRIFTING: Final = Subject(DRIFTED, _centroids_answered, _means, _paper_means, matched_distance)

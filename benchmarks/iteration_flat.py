@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from benchmarks.incremental_flat import files_below
-from benchmarks.incremental_run import Bench, timed
+from benchmarks.incremental_run import Bench, time_call
 from benchmarks.iteration_queries import REACHED, SMALL, Case, Way
-from benchmarks.iteration_run import Lane, laned
+from benchmarks.iteration_run import Lane, open_lane
 
 BATCHES: Final = 50
 ENDS: Final = 10
@@ -33,42 +33,42 @@ def flat(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
     All batches have the size of the smallest: PageRank is run again over all edges so far, and
     takes longer as there are more of them.
     """
-    found: dict[str, Any] = {"about": f"{batches} batches, the last {ENDS} against the first"}
+    results: dict[str, Any] = {"about": f"{batches} batches, the last {ENDS} against the first"}
     problems = []
     cases: tuple[tuple[Case, Way], ...] = ((REACHED, "exact"), (SMALL, "default"))
     for case, way in cases:
         small = replace(case, batches=case.batches[:1])
-        with laned(bench, small, way) as lane:
+        with open_lane(bench, small, way) as lane:
             for _ in range(bench.warm_up):
                 _batch(lane)
             seen = [_batch(lane) for _ in range(batches)]
-        found[case.name] = _course(seen)
-        if found[case.name]["growth"] > GROWTH_LIMIT:
+        results[case.name] = _course(seen)
+        if results[case.name]["growth"] > GROWTH_LIMIT:
             problems.append(f"{case.name} grows")
-    found["growth_limit"] = GROWTH_LIMIT
-    found["verdict"] = f"FAIL: {'; '.join(problems)}" if problems else "PASS"
-    return found
+    results["growth_limit"] = GROWTH_LIMIT
+    results["verdict"] = f"FAIL: {'; '.join(problems)}" if problems else "PASS"
+    return results
 
 
 def _batch(lane: Lane) -> _Seen:
     lane.feed.add()
-    report, seconds = timed(lane.step)
+    report, seconds = time_call(lane.step)
     files = files_below(lane.driver.checkpoint.runs.parent)
     return _Seen(seconds, report.state_bytes, files, ", ".join(loop.way for loop in report.loops))
 
 
 def _course(seen: list[_Seen]) -> dict[str, Any]:
     early, late = (
-        statistics.median(each.seconds for each in some) for some in (seen[:ENDS], seen[-ENDS:])
+        statistics.median(batch.seconds for batch in some) for some in (seen[:ENDS], seen[-ENDS:])
     )
     return {
         "early_seconds": early,
         "late_seconds": late,
         "growth": late / early,
-        "ways": ", ".join(sorted({each.way for each in seen})),
+        "ways": ", ".join(sorted({batch.way for batch in seen})),
         "first_state_bytes": seen[0].state_bytes,
         "last_state_bytes": seen[-1].state_bytes,
-        "most_files": max(each.files for each in seen),
+        "most_files": max(batch.files for batch in seen),
         "last_files": seen[-1].files,
-        "seconds": [round(each.seconds, 4) for each in seen],
+        "seconds": [round(batch.seconds, 4) for batch in seen],
     }

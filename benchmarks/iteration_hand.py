@@ -56,15 +56,15 @@ def kmeans(steps: int, at_rest: float | None = None) -> Expert:
                 sql.avg("X").alias("X"), sql.avg("Y").alias("Y")
             )
             centroids = [(row.X, row.Y) for row in means.collect()]
-            if at_rest is not None and _moved(before, sorted(centroids)) <= at_rest:
+            if at_rest is not None and _greatest_move(before, sorted(centroids)) <= at_rest:
                 break
         return spark.createDataFrame(centroids, "X double, Y double")
 
     return run
 
 
-def _moved(before: list[tuple[float, float]], after: list[tuple[float, float]]) -> float:
-    """How far a centroid has moved at most."""
+def _greatest_move(before: list[tuple[float, float]], after: list[tuple[float, float]]) -> float:
+    """The greatest distance that a centroid has moved."""
     if len(before) != len(after):
         return float("inf")
     return max(
@@ -89,18 +89,18 @@ def reachability(spark: SparkSession, data: Path, kept: Kept) -> DataFrame:
     edges = left.unionAll(counted.where("n > gone").select("src", "dst")).repartition("src")
     edges = edges.persist()
     kept.append(edges.unpersist)
-    found = new = _kept(spark.createDataFrame([(0,)], "node int"), kept)
+    nodes = new = _cache_rows(spark.createDataFrame([(0,)], "node int"), kept)
     while True:
         reached = edges.join(sql.broadcast(new), edges.src == new.node).select("dst").distinct()
-        fresh = reached.join(sql.broadcast(found), reached.dst == found.node, "left_anti")
-        new = _kept(fresh.select(sql.col("dst").alias("node")), kept)
+        fresh = reached.join(sql.broadcast(nodes), reached.dst == nodes.node, "left_anti")
+        new = _cache_rows(fresh.select(sql.col("dst").alias("node")), kept)
         if not new.count():
-            return found
-        found = _kept(found.unionAll(new), kept)
+            return nodes
+        nodes = _cache_rows(nodes.unionAll(new), kept)
 
 
-def _kept(frame: DataFrame, kept: Kept) -> DataFrame:
-    """Keep the rows of a frame without its plan from when they are first asked for."""
+def _cache_rows(frame: DataFrame, kept: Kept) -> DataFrame:
+    """Cache the rows of a frame, without its plan, when they are first used."""
     done = frame.localCheckpoint(eager=False)
     kept.append(lambda: done._jdf.queryExecution().analyzed().rdd().unpersist(False))
     return done

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.incremental_pairs import _quartiles, phases, told
-from benchmarks.incremental_run import Bench, TooSlow, compared, timed
-from benchmarks.iteration_answers import distance, norm, stated
+from benchmarks.incremental_run import Bench, TooSlow, compare_bags, time_call
+from benchmarks.iteration_answers import distance, norm, stated_error
 from benchmarks.iteration_queries import HAND, Case, Way
-from benchmarks.iteration_run import Hand, Lane, Lanes, all_laned, handed
+from benchmarks.iteration_run import Hand, Lane, Lanes, all_laned, hand_code
 from incmrql.runtime import BatchReport
 
 
@@ -87,15 +87,15 @@ class Found:
 
     def _by_size(self, way: Way) -> dict[str, dict[str, float]]:
         """Medians by the size of the batch."""
-        found = {}
+        by_size = {}
         for size in sorted(set(self.sizes)):
-            places = [place for place, each in enumerate(self.sizes) if each == size]
+            places = [place for place, known_size in enumerate(self.sizes) if known_size == size]
             ratios, times = self.ratios(way), self.seconds[way]
-            found[str(size)] = {
+            by_size[str(size)] = {
                 "seconds": statistics.median(times[place] for place in places),
                 "ratio": statistics.median(ratios[place] for place in places),
             }
-        return found
+        return by_size
 
 
 def _loops(reports: list[BatchReport]) -> dict[str, Any]:
@@ -112,38 +112,38 @@ def _loops(reports: list[BatchReport]) -> dict[str, Any]:
 
 def measure(bench: Bench, case: Case) -> Found:
     """Rounds of all sides in random order; answers are compared at the end."""
-    found = Found(case)
+    measurement = Found(case)
     try:
-        with all_laned(bench, case) as lanes, handed(bench, case) as hand:
-            found.refused, found.slow = lanes.refused, lanes.slow
-            found.loaded = {way: lane.loaded.seconds for way, lane in lanes.by_way.items()}
+        with all_laned(bench, case) as lanes, hand_code(bench, case) as hand:
+            measurement.refused, measurement.slow = lanes.refused, lanes.slow
+            measurement.loaded = {way: lane.loaded.seconds for way, lane in lanes.by_way.items()}
             for number in range(bench.warm_up + bench.rounds):
-                _round(bench, number, found, lanes, hand)
-            _compare(found, lanes, hand)
+                _round(bench, number, measurement, lanes, hand)
+            _compare(measurement, lanes, hand)
     except TooSlow as problem:
-        found.problems.append(str(problem))
+        measurement.problems.append(str(problem))
     except Exception as error:  # whatever it is, the other cases are still wanted
-        found.problems.append(told(error))
-    if any(report.jobs != 1 for reports in found.reports.values() for report in reports):
-        found.problems.append("not one job a batch")
-    return found
+        measurement.problems.append(told(error))
+    if any(report.jobs != 1 for reports in measurement.reports.values() for report in reports):
+        measurement.problems.append("not one job a batch")
+    return measurement
 
 
-def _round(bench: Bench, number: int, found: Found, lanes: Lanes, hand: Hand) -> None:
+def _round(bench: Bench, number: int, measurement: Found, lanes: Lanes, hand: Hand) -> None:
     is_counted = number >= bench.warm_up
     rows = [hand.feed.add(number) for _ in range(2)][-1]
-    sides: list[str] = [*lanes.by_way, *found.case.experts]
+    sides: list[str] = [*lanes.by_way, *measurement.case.experts]
     for side in bench.order.sample(sides, len(sides)):
-        if side in found.case.experts:
-            _, seconds = timed(lambda side=side: hand.run(side))  # type: ignore[misc]
+        if side in measurement.case.experts:
+            _, seconds = time_call(lambda side=side: hand.run(side))  # type: ignore[misc]
         else:
             report, seconds = _batches(lanes.by_way[side], number)  # type: ignore[index]
             if is_counted:
-                found.reports.setdefault(side, []).append(report)
+                measurement.reports.setdefault(side, []).append(report)
         if is_counted:
-            found.seconds.setdefault(side, []).append(seconds)
+            measurement.seconds.setdefault(side, []).append(seconds)
     if is_counted:
-        found.sizes.append(rows)
+        measurement.sizes.append(rows)
 
 
 def _batches(lane: Lane, number: int) -> tuple[BatchReport, float]:
@@ -151,31 +151,31 @@ def _batches(lane: Lane, number: int) -> tuple[BatchReport, float]:
     lane.feed.add(number)
     lane.step()
     lane.feed.add(number)
-    return timed(lane.step)
+    return time_call(lane.step)
 
 
 # --- answers -------------------------------------------------------------------------------
 
 
-def _compare(found: Found, lanes: Lanes, hand: Hand) -> None:
+def _compare(measurement: Found, lanes: Lanes, hand: Hand) -> None:
     """Exact ways bit for bit, up to rounding with the code by hand; diffuse by its error."""
-    case = found.case
+    case = measurement.case
     by_hand = hand.answer(HAND)
     answers = {way: lane.answer(by_hand.schema) for way, lane in lanes.by_way.items()}
     diffused = answers.pop("diffuse", None)
     exact = list(answers.items())
     for (one, answer), (other, another) in pairwise(exact):
-        differing = compared(answer, another, close=False)
-        found.problems += [f"{one} and {other}: {each}" for each in differing]
+        differing = compare_bags(answer, another, close=False)
+        measurement.problems += [f"{one} and {other}: {difference}" for difference in differing]
     for way, answer in exact[:1]:
-        differing = compared(answer, by_hand, close=case.floats)
-        found.problems += [f"{way} and by hand: {each}" for each in differing]
+        differing = compare_bags(answer, by_hand, close=case.floats)
+        measurement.problems += [f"{way} and by hand: {difference}" for difference in differing]
     if diffused is not None:
         truth = exact[0][1] if exact else by_hand
-        error = found.errors["diffuse"] = {
+        error = measurement.errors["diffuse"] = {
             "true": distance(diffused, truth),
             "size": norm(truth),
-            **stated(found.reports["diffuse"][-1]),
+            **stated_error(measurement.reports["diffuse"][-1]),
         }
         if error["kind"] == "bound" and error["true"] > error["figure"]:
-            found.problems.append("diffuse: the error is greater than its bound")
+            measurement.problems.append("diffuse: the error is greater than its bound")

@@ -35,7 +35,14 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from benchmarks.iteration_numpy import centres, means, page_ranks, ranked, sent, summed
+from benchmarks.iteration_numpy import (
+    centres,
+    means,
+    page_ranks,
+    ranks_of,
+    shares_received,
+    sums_by_centroid,
+)
 
 Reading: TypeAlias = Literal["published", "once"]
 READINGS: Final[tuple[Reading, ...]] = ("published", "once")
@@ -53,7 +60,7 @@ class PaperRanks:
 
     def _last_sums(self, src: Arrow, dst: Arrow) -> tuple[Arrow, Arrow]:
         before = page_ranks(self.nodes, src, dst, self.steps - 1)
-        return sent(self.nodes, src, dst, before, np.bincount(src, minlength=self.nodes))
+        return shares_received(self.nodes, src, dst, before, np.bincount(src, minlength=self.nodes))
 
     def take(self, src: Arrow, dst: Arrow) -> Arrow:
         """Take in the links of a batch; the ranks."""
@@ -61,18 +68,18 @@ class PaperRanks:
         if self.reading == "once":
             sums, there = self._last_sums(src, dst)
         else:
-            sums, there = self._diffused(src, dst)
+            sums, there = self._diffuse(src, dst)
         self.sums, self.there = self.sums + sums, self.there | there
-        return ranked(self.sums, self.there)
+        return ranks_of(self.sums, self.there)
 
-    def _diffused(self, src: Arrow, dst: Arrow) -> tuple[Arrow, Arrow]:
+    def _diffuse(self, src: Arrow, dst: Arrow) -> tuple[Arrow, Arrow]:
         """The change of the state after all steps, and its keys."""
         degrees = np.bincount(src, minlength=self.nodes)
-        sums, there = sent(self.nodes, src, dst, (degrees > 0).astype(float), degrees)
+        sums, there = shares_received(self.nodes, src, dst, (degrees > 0).astype(float), degrees)
         degrees = np.bincount(self.src, minlength=self.nodes)
         for _ in range(self.steps - 1):
-            ranks = ranked(self.sums + sums, there)
-            sums, there = sent(self.nodes, self.src, self.dst, ranks, degrees)
+            ranks = ranks_of(self.sums + sums, there)
+            sums, there = shares_received(self.nodes, self.src, self.dst, ranks, degrees)
         return np.where(there, self.sums + sums, 0.0), there
 
 
@@ -81,17 +88,17 @@ class PaperMeans:
 
     def __init__(self, reading: Reading, starts: Arrow, steps: int, history: Arrow) -> None:
         self.reading, self.starts, self.steps = reading, starts, steps
-        self.keys, self.sums = self._own(history)
+        self.keys, self.sums = self._loop_over(history)
 
-    def _own(self, points: Arrow) -> tuple[Arrow, Arrow]:
+    def _loop_over(self, points: Arrow) -> tuple[Arrow, Arrow]:
         """The loop over some points alone: the keys of its last step, with sums and counts."""
         keys = means(points, self.starts, self.steps - 1)
-        return keys, summed(points, keys)
+        return keys, sums_by_centroid(points, keys)
 
     def take(self, points: Arrow) -> Arrow:
         """Take in the points of a batch; the centroids."""
-        keys, found = self._own(points) if self.reading == "once" else self._diffused(points)
-        for key, row in zip(keys, found, strict=True):
+        keys, change = self._loop_over(points) if self.reading == "once" else self._diffuse(points)
+        for key, row in zip(keys, change, strict=True):
             place = self._place(key)
             if place is None:
                 self.keys, self.sums = np.vstack([self.keys, key]), np.vstack([self.sums, row])
@@ -99,18 +106,18 @@ class PaperMeans:
                 self.sums[place] += row
         return centres(self.sums)
 
-    def _diffused(self, points: Arrow) -> tuple[Arrow, Arrow]:
+    def _diffuse(self, points: Arrow) -> tuple[Arrow, Arrow]:
         """The keys of the change of the state after all steps, and the change."""
-        keys = found = centroids = self.starts
+        keys = sums = centroids = self.starts
         for _ in range(self.steps):
-            found = summed(points, centroids)
-            keys, found = centroids[found[:, 2] > 0], found[found[:, 2] > 0]
+            sums = sums_by_centroid(points, centroids)
+            keys, sums = centroids[sums[:, 2] > 0], sums[sums[:, 2] > 0]
             for place, key in enumerate(keys):
                 known = self._place(key)
                 if known is not None:
-                    found[place] += self.sums[known]
-            centroids = centres(found)
-        return keys, found
+                    sums[place] += self.sums[known]
+            centroids = centres(sums)
+        return keys, sums
 
     def _place(self, key: Arrow) -> int | None:
         """The place of a key that is equal up to the threshold."""

@@ -15,42 +15,42 @@ TITLES: Final = {
 }
 
 
-def drawn(found: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Draw what can be drawn of the results; the files."""
+def draw_results(results: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Plot the results as far as they can be plotted; returns the files."""
     try:
         import_module("matplotlib").use("Agg")
     except ModuleNotFoundError:
         print("nothing is drawn: there is no matplotlib", flush=True)
         return []
     files: list[Path] = []
-    errors = found.get("error", {})
-    for name in (each for each in TITLES if each in errors):
+    errors = results.get("error", {})
+    for name in (title for title in TITLES if title in errors):
         files += _draw_error(name, errors[name], folder)
-    if "flat" in found:
-        files += _draw_flat(found["flat"], folder)
+    if "flat" in results:
+        files += _draw_flat(results["flat"], folder)
     return files
 
 
-def series(found: Mapping[str, Any]) -> Iterator[tuple[str, list[float]]]:
+def series(results: Mapping[str, Any]) -> Iterator[tuple[str, list[float]]]:
     """The lines of a plot of errors."""
-    for name, each in found.items():
+    for name, result in results.items():
         if name == "paper":
-            for reading, values in each.items():
+            for reading, values in result.items():
                 yield f"the paper's scheme, {reading}", values
-        elif isinstance(each, dict) and "true" in each:
-            yield f"{name}: true error", each["true"]
+        elif isinstance(result, dict) and "true" in result:
+            yield f"{name}: true error", result["true"]
             for kind in ("bound", "residual"):
-                if kind in each["kinds"]:
-                    yield f"{name}: stated ({kind})", each["stated"]
+                if kind in result["kinds"]:
+                    yield f"{name}: stated ({kind})", result["stated"]
 
 
 def _pyplot() -> Any:
     return import_module("matplotlib.pyplot")
 
 
-def _draw_error(name: str, found: Mapping[str, Any], folder: Path) -> list[Path]:
+def _draw_error(name: str, results: Mapping[str, Any], folder: Path) -> list[Path]:
     figure, axes = _pyplot().subplots(figsize=(8, 5))
-    for label, values in series(found):
+    for label, values in series(results):
         shown = [value if value > 0 else float("nan") for value in values]
         style = "--" if "stated" in label else ":" if "paper" in label else "-"
         axes.plot(range(1, len(values) + 1), shown, style, label=label)
@@ -59,23 +59,23 @@ def _draw_error(name: str, found: Mapping[str, Any], folder: Path) -> list[Path]
     axes.set_ylabel("sum of the sizes of all differences")
     axes.set_title(TITLES[name])
     axes.legend(fontsize="small")
-    return _saved(figure, folder / f"iteration-error-{name}")
+    return _save(figure, folder / f"iteration-error-{name}")
 
 
-def _draw_flat(found: Mapping[str, Any], folder: Path) -> list[Path]:
+def _draw_flat(courses: Mapping[str, Any], folder: Path) -> list[Path]:
     figure, axes = _pyplot().subplots(figsize=(8, 4))
-    for name, course in found.items():
+    for name, course in courses.items():
         if isinstance(course, dict) and "seconds" in course:
-            times = [1000 * each for each in course["seconds"]]
+            times = [1000 * seconds for seconds in course["seconds"]]
             axes.plot(range(1, len(times) + 1), times, label=f"{name} ({course['ways']})")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("batch")
     axes.set_ylabel("milliseconds")
     axes.legend()
-    return _saved(figure, folder / "iteration-flat")
+    return _save(figure, folder / "iteration-flat")
 
 
-def _saved(figure: Any, stem: Path) -> list[Path]:
+def _save(figure: Any, stem: Path) -> list[Path]:
     files = [stem.with_suffix(f".{ending}") for ending in ENDINGS]
     stem.parent.mkdir(exist_ok=True)
     for file in files:

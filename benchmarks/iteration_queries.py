@@ -44,7 +44,9 @@ class Case:
 
     def size(self, scale: float, number: int = 0) -> Size:
         """The size at a scale, with the rows of a batch as they are in a round."""
-        rows, keys = (max(int(each * scale), 100) for each in (self.rows, self.keys))
+        rows, keys = (
+            max(int(number_of_rows * scale), 100) for number_of_rows in (self.rows, self.keys)
+        )
         batch = self.batches[number % len(self.batches)]
         return Size(rows, keys, max(int(batch * scale), 10))
 

@@ -57,7 +57,7 @@ class Lane:
 
     def step(self) -> BatchReport:
         """Take in what has been added."""
-        report = self.feed.bench.patient(self.driver.step)
+        report = self.feed.bench.with_patience(self.driver.step)
         assert report is not None, "there is nothing to take in"
         return report
 
@@ -88,17 +88,17 @@ def fed(bench: Bench, case: Case) -> Iterator[tuple[Path, Feed]]:
 
 
 @contextmanager
-def laned(
+def open_lane(
     bench: Bench, case: Case, way: Way, options: Mapping[str, Any] | None = None
 ) -> Iterator[Lane]:
-    """A case that has taken in its history and one batch; raises a refusal."""
+    """Open a case that has ingested its history and one batch; raises if the loop is refused."""
     with fed(bench, case) as (folder, feed), ExitStack() as stack:
         place = Place(folder, feed.supply, program(case.text_of(feed.supply.folder)))
         try:
             driver = stack.enter_context(
                 place.driver(bench.spark, {"iterate": way, **(options or {})})
             )
-            loaded = bench.patient(driver.step)
+            loaded = bench.with_patience(driver.step)
         except (QueryError, NotImplementedError) as error:
             if way != "diffuse":
                 raise
@@ -125,15 +125,15 @@ class Lanes:
 def all_laned(bench: Bench, case: Case) -> Iterator[Lanes]:
     """All ways of a case."""
     with ExitStack() as stack:
-        found = Lanes()
+        lanes = Lanes()
         for way in case.ways:
             try:
-                found.by_way[way] = stack.enter_context(laned(bench, case, way))
+                lanes.by_way[way] = stack.enter_context(open_lane(bench, case, way))
             except Refusal as refusal:
-                found.refused[way] = str(refusal)
+                lanes.refused[way] = str(refusal)
             except TooSlow as problem:
-                found.slow[way] = str(problem)
-        yield found
+                lanes.slow[way] = str(problem)
+        yield lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +145,20 @@ class Hand:
 
     def run(self, expert: str) -> None:
         """All steps over all data so far; the answer is written nowhere."""
-        self._used(expert, lambda frame: act(frame, "noop"))
+        self._use_hand(expert, lambda frame: act(frame, "noop"))
 
     def answer(self, expert: str) -> pa.Table:
         """The same as a table."""
-        return self._used(expert, DataFrame.toArrow)
+        return self._use_hand(expert, DataFrame.toArrow)
 
-    def _used(self, expert: str, use: Callable[[DataFrame], T]) -> T:
+    def _use_hand(self, expert: str, use: Callable[[DataFrame], T]) -> T:
         code, folder = self.feed.case.experts[expert], self.feed.supply.folder
-        return self.feed.bench.patient(lambda: by_hand(self.spark, folder, code, use))
+        return self.feed.bench.with_patience(lambda: by_hand(self.spark, folder, code, use))
 
 
 @contextmanager
-def handed(bench: Bench, case: Case) -> Iterator[Hand]:
-    """The code by hand, after as many batches as the lanes have taken in.
+def hand_code(bench: Bench, case: Case) -> Iterator[Hand]:
+    """The code by hand, which has processed as many batches as the lanes.
 
     Steps are short, and adaptive execution would make several jobs of each: it is off, with which
     they are faster.

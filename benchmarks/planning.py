@@ -157,7 +157,9 @@ def main() -> None:
                 nodes = measure(session, text, stages)
             sys.stdout.write(f"{name}: {len(text.splitlines())} lines, {nodes} nodes\n")
             for stage, seconds in stages.seconds.items():
-                clock, own = (statistics.median(each) * 1000 for each in zip(*seconds, strict=True))
+                clock, own = (
+                    statistics.median(times) * 1000 for times in zip(*seconds, strict=True)
+                )
                 sys.stdout.write(f"  {stage:26} {clock:8.0f} ms, in Python {own:8.0f} ms\n")
             sys.stdout.flush()
 

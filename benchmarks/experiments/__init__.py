@@ -27,6 +27,6 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
 def experiment(name: str) -> Experiment:
     """The experiment of a name; a `ModuleNotFoundError` if it is not built."""
     module, attribute = MODULES[name]
-    found = getattr(import_module(module), attribute)
-    assert isinstance(found, Experiment)
-    return found
+    attribute_value = getattr(import_module(module), attribute)
+    assert isinstance(attribute_value, Experiment)
+    return attribute_value

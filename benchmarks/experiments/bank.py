@@ -14,8 +14,8 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from benchmarks.experiments.bank_data import GONE, TRANSFERS, Batch, Ledger, Views, batches
-from benchmarks.experiments.bank_streaming import streamed
-from benchmarks.experiments.base import Experiment, Finding, Options, Tell, failed, session_for
+from benchmarks.experiments.bank_streaming import streaming_findings
+from benchmarks.experiments.base import Experiment, Finding, Options, Tell, failure, session_for
 from benchmarks.incremental_run import folder_in, program
 from incmrql.runtime import Driver, StreamOptions
 
@@ -44,20 +44,24 @@ VIEWS: Final = """
 def run(options: Options, tell: Tell) -> Iterator[Finding]:
     """incmrql, then Structured Streaming as far as it goes, over the same batches."""
     largest = QUICK_LARGEST if options.quick else LARGEST
-    made = list(batches(TRANSFERS_COUNT, largest, options.seed))
+    history = list(batches(TRANSFERS_COUNT, largest, options.seed))
     with session_for(options) as session, folder_in(options.data) as folder:
-        tell(f"bank: {len(made)} batches of {TRANSFERS_COUNT:,} transfers by incmrql")
+        tell(f"bank: {len(history)} batches of {TRANSFERS_COUNT:,} transfers by incmrql")
         try:
-            yield kept(session.private_spark(), made, folder / "ours")
+            yield check_views(session.private_spark(), history, folder / "ours")
         except Exception as error:  # whatever it is, the others are still wanted
-            yield failed("bank", "incmrql", error)
-        yield from streamed(session.spark, made, folder / "streaming", tell)
+            yield failure("bank", "incmrql", error)
+        yield from streaming_findings(session.spark, history, folder / "streaming", tell)
 
 
-def kept(
-    spark: SparkSession, made: list[Batch], folder: Path, text: str = VIEWS, case: str = "incmrql"
+def check_views(
+    spark: SparkSession,
+    history: list[Batch],
+    folder: Path,
+    text: str = VIEWS,
+    case: str = "incmrql",
 ) -> Finding:
-    """The views as one program over a stream, looked at after every batch."""
+    """Run the views as one program over a stream and check them after every batch."""
     ledger, wrong, problems = Ledger(), 0, list[str]()
     data = folder / "data"
     for name in (TRANSFERS, GONE):
@@ -65,18 +69,18 @@ def kept(
     queries = program(text.format(transfers=data / TRANSFERS, gone=data / GONE))
     options = StreamOptions(settle=0.0)
     with Driver(queries, folder / "checkpoint", None, spark, options) as driver:
-        for batch in made:
+        for batch in history:
             batch.write(data)
             report = driver.step()
             assert report is not None, "there is nothing to take in"
             ledger.take(batch)
-            found = ledger.problems(seen(driver))
-            wrong += bool(found)
-            problems += [f"batch {batch.number}: {each}" for each in found]
+            look_problems = ledger.problems(views_of(driver))
+            wrong += bool(look_problems)
+            problems += [f"batch {batch.number}: {problem}" for problem in look_problems]
     figures = {
-        "transfers": sum(len(batch.come) for batch in made),
-        "taken back": sum(len(batch.gone) for batch in made),
-        "looks": len(made),
+        "transfers": sum(len(batch.come) for batch in history),
+        "taken back": sum(len(batch.gone) for batch in history),
+        "looks": len(history),
         "not 0": sum("total" in problem for problem in problems),
         "wrong": wrong,
     }
@@ -84,8 +88,8 @@ def kept(
     return Finding("bank", case, figures, None, "wrong" if problems else "right", note)
 
 
-def seen(driver: Driver) -> Views:
-    """What a reader sees after a batch."""
+def views_of(driver: Driver) -> Views:
+    """The views as a reader sees them after a batch."""
     credits_, debits, balance = (_by_account(driver.answer(place)) for place in range(3))
     return Views(credits_, debits, balance, int(driver.answer(3)))
 

@@ -104,12 +104,12 @@ class Ledger:
         }
         return [
             *([f"the total is {seen.total}"] if seen.total else []),
-            *(["the credits are wrong"] if seen.credits != _known(self.credits) else []),
-            *(["the debits are wrong"] if seen.debits != _known(self.debits) else []),
+            *(["the credits are wrong"] if seen.credits != _without_zeros(self.credits) else []),
+            *(["the debits are wrong"] if seen.debits != _without_zeros(self.debits) else []),
             *(["the balances are wrong"] if seen.balance != balance else []),
         ]
 
 
-def _known(sums: Counter[int]) -> dict[int, int]:
-    """Accounts with transfers: no transfer is of nothing."""
+def _without_zeros(sums: Counter[int]) -> dict[int, int]:
+    """The sums of accounts with transfers: no transfer has the amount zero."""
     return {account: total for account, total in sums.items() if total}

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.experiments.bank_data import COLUMNS, TRANSFERS, Batch
-from benchmarks.experiments.base import Finding, Tell, failed
+from benchmarks.experiments.base import Finding, Tell, failure
 from benchmarks.experiments.rivals_streaming import MODES, reason, streaming_session
 
 AS_VIEWS: Final = "Structured Streaming: balance as a join of credits and debits"
@@ -27,16 +27,18 @@ AS_SUM: Final = "Structured Streaming: balance as one sum over both ends"
 APART: Final = "Structured Streaming: credits and debits as two queries, read at any time"
 
 
-def streamed(spark: SparkSession, made: list[Batch], folder: Path, tell: Tell) -> Iterator[Finding]:
-    """What Structured Streaming makes of the bank."""
+def streaming_findings(
+    spark: SparkSession, history: list[Batch], folder: Path, tell: Tell
+) -> Iterator[Finding]:
+    """The same bank on Structured Streaming."""
     own = streaming_session(spark)
-    yield refused_views(own, made, folder / "views")
+    yield refused_views(own, history, folder / "views")
     for name, run in ((AS_SUM, _as_sum), (APART, _apart)):
         tell(f"bank: {name}")
         try:
-            yield run(own, made, folder / run.__name__)
+            yield run(own, history, folder / run.__name__)
         except Exception as error:  # whatever it is, the others are still wanted
-            yield failed("bank", name, error)
+            yield failure("bank", name, error)
 
 
 def _transfers(spark: SparkSession, folder: Path) -> DataFrame:
@@ -50,9 +52,9 @@ def _sums(spark: SparkSession, folder: Path, account: str) -> DataFrame:
     return grouped.agg(sql.sum("amount").alias(account))
 
 
-def refused_views(spark: SparkSession, made: list[Batch], folder: Path) -> Finding:
+def refused_views(spark: SparkSession, history: list[Batch], folder: Path) -> Finding:
     """Credits and debits joined by account: what Spark says in each output mode."""
-    made[0].write(folder)
+    history[0].write(folder)
     joined = _sums(spark, folder, "dst").join(_sums(spark, folder, "src"), "account", "full")
     reasons = []
     for mode in MODES:
@@ -89,10 +91,10 @@ class Reader:
             self.looks += 1
             self.not_zero += bool(self.total(self.tables))
 
-    def finding(self, case: str, made: list[Batch], last: int) -> Finding:
+    def finding(self, case: str, history: list[Batch], last: int) -> Finding:
         """What was seen."""
         figures = {
-            "transfers": sum(len(batch.come) for batch in made),
+            "transfers": sum(len(batch.come) for batch in history),
             "taken back": 0,
             "looks": self.looks,
             "not 0": self.not_zero,
@@ -114,13 +116,13 @@ def _follow(stream: DataFrame, name: str, reader: Reader, place: Path) -> Stream
     return writer.option("checkpointLocation", str(place)).start()
 
 
-def _looked(
-    case: str, made: list[Batch], folder: Path, reader: Reader, queries: list[StreamingQuery]
+def _finding_of(
+    case: str, history: list[Batch], folder: Path, reader: Reader, queries: list[StreamingQuery]
 ) -> Finding:
-    """Batch after batch, taken in by all queries before the next one comes."""
+    """Write batch after batch; all queries process one before the next is written."""
     at_rest = 0
     try:
-        for batch in made:
+        for batch in history:
             batch.write(folder)
             for query in queries:
                 query.processAllAvailable()
@@ -128,10 +130,10 @@ def _looked(
     finally:
         for query in queries:
             query.stop()
-    return reader.finding(case, made, at_rest)
+    return reader.finding(case, history, at_rest)
 
 
-def _as_sum(spark: SparkSession, made: list[Batch], folder: Path) -> Finding:
+def _as_sum(spark: SparkSession, history: list[Batch], folder: Path) -> Finding:
     transfers = _transfers(spark, folder)
     ends = transfers.selectExpr("dst as account", "amount").unionAll(
         transfers.selectExpr("src as account", "-amount as amount")
@@ -139,13 +141,13 @@ def _as_sum(spark: SparkSession, made: list[Batch], folder: Path) -> Finding:
     balance = ends.groupBy("account").agg(sql.sum("amount").alias("balance"))
     reader = Reader(lambda tables: tables.get("balance", 0))
     query = _follow(balance, "balance", reader, folder / "checkpoint")
-    return _looked(AS_SUM, made, folder, reader, [query])
+    return _finding_of(AS_SUM, history, folder, reader, [query])
 
 
-def _apart(spark: SparkSession, made: list[Batch], folder: Path) -> Finding:
+def _apart(spark: SparkSession, history: list[Batch], folder: Path) -> Finding:
     reader = Reader(lambda tables: tables.get("dst", 0) - tables.get("src", 0))
     queries = [
         _follow(_sums(spark, folder, side), side, reader, folder / f"checkpoint-{side}")
         for side in ("dst", "src")
     ]
-    return _looked(APART, made, folder, reader, queries)
+    return _finding_of(APART, history, folder, reader, queries)

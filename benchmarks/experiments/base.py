@@ -91,13 +91,13 @@ def pace(ratio: float) -> str:
     return "faster" if ratio > 1 else "slower"
 
 
-def judged(ratio: float | None, problems: list[str]) -> str:
+def verdict_of(ratio: float | None, problems: list[str]) -> str:
     """The verdict about a case: wrong if anything differs, then how fast it was."""
     if problems:
         return "wrong"
     return "right" if ratio is None else pace(ratio)
 
 
-def failed(experiment: str, case: str, error: Exception) -> Finding:
-    """The finding that a case could not be run: no answer, in a few words why."""
+def failure(experiment: str, case: str, error: Exception) -> Finding:
+    """The finding that a case could not be run, with the reason in a few words."""
     return Finding(experiment, case, verdict="failed", note=told(error))

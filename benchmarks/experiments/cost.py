@@ -25,8 +25,8 @@ class Cost:
 
 
 @contextmanager
-def spent(spark: SparkSession) -> Iterator[Cost]:
-    """Counts what the block costs; its seconds end with it, before anything is counted."""
+def measure_cost(spark: SparkSession) -> Iterator[Cost]:
+    """Measure the block's cost; its time ends with the block, before anything is counted."""
     context, cost = spark.sparkContext._jsc.sc(), Cost()
     jobs, stages = _next(context)
     begun = time.perf_counter()

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from benchmarks.experiments.base import Experiment, Finding, Options, Tell, failed, session_for
+from benchmarks.experiments.base import Experiment, Finding, Options, Tell, failure, session_for
 from benchmarks.experiments.profile import CASES, QUICK_SCALE, SCALE
 from benchmarks.incremental_queries import Workload
-from benchmarks.incremental_run import Bench, Stage, opened
+from benchmarks.incremental_run import Bench, Stage, open_stage
 from incmrql.engine.columns import pipelines
 from incmrql.engine.store.segments import Guard
 from incmrql.spark import stream_tasks
@@ -72,26 +72,26 @@ def run(options: Options, tell: Tell) -> Iterator[Finding]:
         for workload in CASES[:1] if options.quick else CASES:
             tell(workload.about)
             try:
-                yield compared(bench, workload, options)
+                yield compare_ways(bench, workload, options)
             except Exception as error:  # whatever it is, the other cases are still wanted
-                yield failed(NAME, workload.name, error)
+                yield failure(NAME, workload.name, error)
 
 
-def compared(bench: Bench, workload: Workload, options: Options) -> Finding:
-    """The batches of a workload in all ways."""
+def compare_ways(bench: Bench, workload: Workload, options: Options) -> Finding:
+    """Measure the batches of a workload with each variant."""
     ways = [NOW, *BEFORE]
     times: dict[Way, list[float]] = {way: [] for way in ways}
     block = QUICK_BLOCK if options.quick else BLOCK
-    with opened(bench, workload) as stage:
+    with open_stage(bench, workload) as stage:
         actions = {way: _action(stage, way) for way in ways}
         for number in range(1 + options.count(ROUNDS, QUICK_ROUNDS)):
             bench.order.shuffle(ways)
             for way in ways:
                 stage.driver.job.single_task = actions[way]
-                found = list(_block(stage, block))
-                times[way] += found[SETTLED:] if number else []  # the first round warms up
+                seconds = list(_block(stage, block))
+                times[way] += seconds[SETTLED:] if number else []  # the first round warms up
         problems = stage.differences()
-    middle = {way: statistics.median(found) for way, found in times.items()}
+    middle = {way: statistics.median(series) for way, series in times.items()}
     before = {f"{way.name} ms": round(middle[way], 1) for way in BEFORE}
     ratios = {f"{way.name} ratio": round(middle[way] / middle[NOW], 2) for way in BEFORE}
     size = stage.supply.size
@@ -127,12 +127,12 @@ def _task(way: Way, sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[st
     (gc.unfreeze if way.collection else gc.freeze)()
     pipelines.FEW = -1 if way.parsing else FEW
     for name, check in CHECKS.items():
-        setattr(Guard, name, _unchecked if way.unchecked else check)
+        setattr(Guard, name, _check_nothing if way.unchecked else check)
     yield from stream_tasks.batch_task(sent, rows)
 
 
-def _unchecked(*_: object) -> None:
-    """Verify nothing."""
+def _check_nothing(*_: object) -> None:
+    """A check that does nothing."""
 
 
 def _by_arrow(task: Any, rows: Iterator[Any]) -> Iterator[Any]:

@@ -23,12 +23,12 @@ from benchmarks.experiments.base import (
     Finding,
     Options,
     Tell,
-    failed,
-    judged,
+    failure,
     session_for,
+    verdict_of,
 )
 from benchmarks.experiments.scale_data import FACTS, MANY
-from benchmarks.experiments.sides import HAND, Rounds, Shape, opened, warm
+from benchmarks.experiments.sides import HAND, Rounds, Shape, open_stage, warm
 from benchmarks.incremental_data import GONE, Size, history_of
 from benchmarks.incremental_queries import WORKLOADS, frame, stream
 from benchmarks.incremental_run import Bench
@@ -41,8 +41,8 @@ QUICK: Final = Size(rows=20_000, keys=2_000, batch=200)
 ROUNDS: Final = 5
 
 
-def _weighted(spark: SparkSession, data: Path) -> DataFrame:
-    """Facts with their weights: 1, and -1 for those that went."""
+def _facts_with_weights(spark: SparkSession, data: Path) -> DataFrame:
+    """Facts with their weights: 1 for an inserted row, -1 for a deleted one."""
     parts = [
         frame(spark, data, FACTS, name).withColumn("w", sql.lit(weight))
         for name, weight in ((FACTS.name, 1), (GONE, -1))
@@ -58,18 +58,20 @@ def _sums(facts: DataFrame) -> DataFrame:
 
 
 def _groupby(spark: SparkSession, data: Path) -> DataFrame:
-    return _sums(_weighted(spark, data)).select("K", (sql.col("s") / sql.col("n")).alias("m"))
+    return _sums(_facts_with_weights(spark, data)).select(
+        "K", (sql.col("s") / sql.col("n")).alias("m")
+    )
 
 
 def _join(spark: SparkSession, data: Path) -> DataFrame:
-    each, groups = _sums(_weighted(spark, data)), frame(spark, data, FEW)
-    joined = each.join(groups, each.K == groups.C)
+    sums, groups = _sums(_facts_with_weights(spark, data)), frame(spark, data, FEW)
+    joined = sums.join(groups, sums.K == groups.C)
     return joined.groupBy("A").agg((sql.sum("s") / sql.sum("n")).alias("m"))
 
 
 _DELETES: Final = f', deletes: "{{{GONE}}}"'
 FEW: Final = replace(scale_data.FEW, part=0.1)
-EXTREMES: Final = next(each for each in WORKLOADS if each.name == "extremes")
+EXTREMES: Final = next(workload for workload in WORKLOADS if workload.name == "extremes")
 SHAPES: Final = (
     Shape(
         "group-by avg",
@@ -98,23 +100,25 @@ def run(options: Options, tell: Tell) -> Iterator[Finding]:
             for share in shares:
                 tell(f"{shape.name}, {share:.0%} deletions")
                 try:
-                    yield measured(bench, shape, size, share, options.count(ROUNDS, 1))
+                    yield measure_case(bench, shape, size, share, options.count(ROUNDS, 1))
                 except Exception as error:  # whatever it is, the other cases are still wanted
-                    yield failed(NAME, shape.name, error)
+                    yield failure(NAME, shape.name, error)
 
 
-def measured(bench: Bench, shape: Shape, size: Size, share: float, rounds: int) -> Finding:
-    """A row of the table."""
-    made = history_of(bench.data, f"{NAME}-{len(shape.tables)}", shape.tables, size)
-    with opened(bench, shape, made, size, share) as stage:
+def measure_case(bench: Bench, shape: Shape, size: Size, share: float, rounds: int) -> Finding:
+    """Measure one row of the table."""
+    folder = history_of(bench.data, f"{NAME}-{len(shape.tables)}", shape.tables, size)
+    with open_stage(bench, shape, folder, size, share) as stage:
         warm(stage, 1, (HAND,))
-        found = Rounds()
+        results = Rounds()
         for _ in range(rounds):
-            stage.round(found)
+            stage.round(results)
         problems = stage.differences()
-    figures: dict[str, Figure] = {"deleted %": round(100 * share), **found.figures()}
-    note = "; ".join(problems) or f"against {found.best}"
-    return Finding(NAME, shape.name, figures, found.ratio, judged(found.ratio, problems), note)
+    figures: dict[str, Figure] = {"deleted %": round(100 * share), **results.figures()}
+    note = "; ".join(problems) or f"against {results.best}"
+    return Finding(
+        NAME, shape.name, figures, results.ratio, verdict_of(results.ratio, problems), note
+    )
 
 
 EXPERIMENT: Final = Experiment(

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.experiments.base import Experiment, Figure, Finding, Options, Tell
 from benchmarks.incremental_memory import LIMITED, VARIABLE
-from benchmarks.incremental_process import watched
+from benchmarks.incremental_process import watch_memory
 from benchmarks.incremental_run import folder_in
 
 KEYS: Final = 2
@@ -70,15 +70,15 @@ def run(options: Options, tell: Tell) -> Iterator[Finding]:
         data = make(folder / "data", files, PIECE, options.seed)
         tell(f"larger: batch with {LARGE}")
         much = ran(folder, options.master, batch_text(data), LARGE, [])
-        yield found("batch", LARGE, files * PIECE, much, much)
+        yield finding_of("batch", LARGE, files * PIECE, much, much)
         tell(f"larger: batch with {SMALL}")
         little = ran(folder, options.master, batch_text(data), SMALL, [])
-        yield found("batch", SMALL, files * PIECE, little, much)
+        yield finding_of("batch", SMALL, files * PIECE, little, much)
         tell(f"larger: in pieces of {FILES_PER_BATCH} files with {SMALL}")
         more = pieces(folder / "checkpoint")
         kept = ran(folder, options.master, stream_text(data), SMALL, more)
         case = f"in pieces of {FILES_PER_BATCH * PIECE:,} rows"
-        yield found(case, SMALL, files * PIECE, kept, much)
+        yield finding_of(case, SMALL, files * PIECE, kept, much)
 
 
 def make(folder: Path, files: int, rows: int, seed: int) -> Path:
@@ -133,7 +133,7 @@ def ran(folder: Path, master: str, text: str, heap: str, more: list[str]) -> Out
     command = Path(sys.executable).with_name("incmrql")
     words = ["run", "-e", text, "--engine", "spark", "--json", "--master", master]
     begun = time.perf_counter()
-    with watched("VmRSS", every=0.1) as peak:
+    with watch_memory("VmRSS", every=0.1) as peak:
         done = subprocess.run(
             [command, *words, *settings, *more],
             check=False,
@@ -148,7 +148,7 @@ def ran(folder: Path, master: str, text: str, heap: str, more: list[str]) -> Out
         done.returncode,
         answer(done.stdout) if done.returncode == 0 else [],
         mark.exists(),
-        spilled(log),
+        spilled_bytes(log),
         peak.one,
         " ".join(done.stderr.split())[:160],
     )
@@ -156,13 +156,13 @@ def ran(folder: Path, master: str, text: str, heap: str, more: list[str]) -> Out
 
 def answer(printed: str) -> list[dict[str, Any]]:
     """The last answer that was printed, by key."""
-    found = json.loads(printed.strip().splitlines()[-1])
-    rows = found["answers"][0] if isinstance(found, dict) and "answers" in found else found
+    parsed = json.loads(printed.strip().splitlines()[-1])
+    rows = parsed["answers"][0] if isinstance(parsed, dict) and "answers" in parsed else parsed
     return sorted(rows, key=lambda row: int(row["K"]))
 
 
-def spilled(log: Path) -> int:
-    """Bytes that Spark has written to disk since they did not fit."""
+def spilled_bytes(log: Path) -> int:
+    """Bytes that Spark spilled to disk."""
     total = 0
     for file in log.iterdir():
         for line in file.read_text().splitlines():
@@ -172,8 +172,8 @@ def spilled(log: Path) -> int:
     return total
 
 
-def found(case: str, heap: str, rows: int, outcome: Outcome, right: Outcome) -> Finding:
-    """How a way ended, and whether its answer is the right one."""
+def finding_of(case: str, heap: str, rows: int, outcome: Outcome, right: Outcome) -> Finding:
+    """How a run ended, and whether its answer is right."""
     figures: dict[str, Figure] = {
         "rows": rows,
         "heap": heap,

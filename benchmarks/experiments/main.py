@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.experiments import MODULES, experiment
-from benchmarks.experiments.base import Finding, Options, Tell, failed
-from benchmarks.experiments.plots import drawn
-from benchmarks.experiments.tables import as_json, as_markdown, as_text, marked, merge
+from benchmarks.experiments.base import Finding, Options, Tell, failure
+from benchmarks.experiments.plots import draw_findings
+from benchmarks.experiments.tables import as_json, as_markdown, as_text, merge, replace_table
 
 FOLDER: Final = Path(__file__).parent.parent
 RESULTS: Final = FOLDER / "results" / "experiments.json"
@@ -43,8 +43,8 @@ class Wish:
     as_json: bool = False
 
 
-def listed() -> Iterator[tuple[str, str]]:
-    """The experiments that are built: names, and what they are about."""
+def experiments() -> Iterator[tuple[str, str]]:
+    """The names and subjects of all experiments."""
     for name in MODULES:
         try:
             yield name, experiment(name).about
@@ -61,8 +61,8 @@ def run(wish: Wish, tell: Tell, show: Callable[[str], None]) -> bool:
         for name in wish.names or MODULES:
             before = os.getloadavg()[0]
             findings = _findings(name, options, tell)
-            good = good and not any(each.is_bad for each in findings)
-            for text in _shown(name, findings, wish):
+            good = good and not any(finding.is_bad for finding in findings)
+            for text in _output_lines(name, findings, wish):
                 show(text)
             if wish.writes:
                 keep(name, findings, _about(options, before), tell)
@@ -82,7 +82,7 @@ def _data(wish: Wish) -> Iterator[Path]:
 
 def _findings(name: str, options: Options, tell: Tell) -> list[Finding]:
     """What an experiment finds; that it failed is a finding too, after what it had found."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     begun = time.perf_counter()
 
     def told(text: str) -> None:
@@ -90,19 +90,19 @@ def _findings(name: str, options: Options, tell: Tell) -> list[Finding]:
 
     try:
         for finding in experiment(name).run(options, told):
-            found.append(finding)
+            findings.append(finding)
             ratio = "" if finding.ratio is None else f" {finding.ratio:.2f}"
             told(f"{finding.case}:{ratio} {finding.verdict}")
     except ModuleNotFoundError as missing:
-        found.append(Finding(name, "", verdict=f"skipped: there is no {missing.name}"))
+        findings.append(Finding(name, "", verdict=f"skipped: there is no {missing.name}"))
     except Exception as error:  # whatever it is, the other experiments are still wanted
-        found.append(failed(name, "", error))
-    return found
+        findings.append(failure(name, "", error))
+    return findings
 
 
-def _shown(name: str, findings: Sequence[Finding], wish: Wish) -> Iterator[str]:
+def _output_lines(name: str, findings: Sequence[Finding], wish: Wish) -> Iterator[str]:
     if wish.as_json:
-        yield from (json.dumps(as_json(each), ensure_ascii=False) for each in findings)
+        yield from (json.dumps(as_json(finding), ensure_ascii=False) for finding in findings)
     else:
         yield f"\n{name}\n\n{as_text(findings)}"
 
@@ -139,11 +139,11 @@ def keep(
     known = merge(results, name, about, findings)
     try:
         table = f"{about_line(about)}\n\n{as_markdown(findings)}"
-        readme.write_text(marked(readme.read_text(), name, table))
+        readme.write_text(replace_table(readme.read_text(), name, table))
     except LookupError as problem:
         tell(str(problem))
     try:
-        files = drawn(name, known[name]["findings"], results.parent)
+        files = draw_findings(name, known[name]["findings"], results.parent)
     except ModuleNotFoundError as missing:
         tell(f"no plots are drawn: there is no {missing.name}")
     else:

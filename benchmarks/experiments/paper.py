@@ -22,13 +22,13 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from benchmarks.batch_measure import unpacked
+from benchmarks.batch_measure import unpack_records
 from benchmarks.batch_sides import Expert, by_hand, by_incmrql
-from benchmarks.experiments.base import Experiment, Finding, Options, Tell, judged, session_for
+from benchmarks.experiments.base import Experiment, Finding, Options, Tell, session_for, verdict_of
 from benchmarks.incremental_data import Size, Supply, Table, history_of
 from benchmarks.incremental_pairs import _quartiles, told
-from benchmarks.incremental_run import Bench, Place, compared, folder_in, program, timed
-from benchmarks.iteration_answers import distance, norm, stated
+from benchmarks.incremental_run import Bench, Place, compare_bags, folder_in, program, time_call
+from benchmarks.iteration_answers import distance, norm, stated_error
 from benchmarks.iteration_queries import Way
 from incmrql.runtime import BatchReport, Driver
 from incmrql.values import Record
@@ -62,7 +62,7 @@ class Question:
 
     def small(self) -> Question:
         """The same at a tenth, with increments of the first size only."""
-        rows, keys = (max(int(each * QUICK_SCALE), 1) for each in (self.rows, self.keys))
+        rows, keys = (max(int(number * QUICK_SCALE), 1) for number in (self.rows, self.keys))
         return replace(self, rows=rows, keys=keys, sizes=(int(self.sizes[0] * QUICK_SCALE),))
 
     def size(self, increment: int) -> Size:
@@ -95,7 +95,7 @@ class Found:
     def times(self, side: str) -> list[float]:
         """The seconds of a side, batch by batch: medians over the rounds."""
         series = [course.seconds[side] for course in self.courses if side in course.seconds]
-        return [statistics.median(each) for each in zip(*series, strict=True)]
+        return [statistics.median(seconds) for seconds in zip(*series, strict=True)]
 
     @property
     def best(self) -> str:
@@ -106,11 +106,11 @@ class Found:
     @property
     def ratios(self) -> list[float]:
         """How many times faster an increment was than doing it again, one by one."""
-        found = []
+        ratios = []
         for course in self.courses:
             again, batch = course.seconds[self.best][1:], course.seconds[BATCH][1:]
-            found += [one / other for one, other in zip(again, batch, strict=True)]
-        return found
+            ratios += [one / other for one, other in zip(again, batch, strict=True)]
+        return ratios
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,12 @@ class Trial:
     truths: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
     """Answers of the first way, by the size of the increments and their number."""
 
-    def passed(self, way: Way, increment: int, count: int, again: tuple[str, ...]) -> Course:
-        """One way from the load to the last increment."""
+    def run_course(self, way: Way, increment: int, count: int, again: tuple[str, ...]) -> Course:
+        """Run one variant from the load to the last increment."""
         bench, question = self.bench, self.question
         size = question.size(increment)
         history = history_of(bench.data, question.name, question.tables, size)
-        found = Course()
+        course = Course()
         with folder_in(bench.data) as folder:
             supply = Supply(folder / "data", history, question.tables, size)
             place = Place(folder, supply, program(question.text(supply.folder)))
@@ -135,23 +135,23 @@ class Trial:
                 for number in range(count + 1):
                     if number:
                         supply.add()
-                    answers = self._batch(driver, supply.folder, again, found)
-                    self._compare(found, way, (increment, number), answers)
-        return found
+                    answers = self._batch(driver, supply.folder, again, course)
+                    self._compare(course, way, (increment, number), answers)
+        return course
 
     def _batch(
-        self, driver: Driver, folder: Path, again: tuple[str, ...], found: Course
+        self, driver: Driver, folder: Path, again: tuple[str, ...], course: Course
     ) -> dict[str, pa.Table]:
         """All sides in random order; the answer of each."""
         answers: dict[str, pa.Table] = {}
         for side in self.bench.order.sample((BATCH, *again), 1 + len(again)):
             if side == BATCH:
-                report, seconds = timed(lambda: self.bench.patient(driver.step))
+                report, seconds = time_call(lambda: self.bench.with_patience(driver.step))
                 assert report is not None, "there is nothing to take in"
-                found.reports.append(report)
+                course.reports.append(report)
             else:
-                answers[side], seconds = timed(lambda side=side: self._again(side, folder))  # type: ignore[misc]
-            found.seconds.setdefault(side, []).append(seconds)
+                answers[side], seconds = time_call(lambda side=side: self._again(side, folder))  # type: ignore[misc]
+            course.seconds.setdefault(side, []).append(seconds)
         schema = next(iter(answers.values())).schema
         answers[BATCH] = pa.Table.from_pylist(
             [dict(row) for row in driver.answer(0) if isinstance(row, Record)], schema=schema
@@ -163,38 +163,42 @@ class Trial:
         bench, question = self.bench, self.question
         if side == ENGINE:
             text = question.text(folder)
-            return unpacked(
-                bench.patient(
+            return unpack_records(
+                bench.with_patience(
                     lambda: by_incmrql(bench.session, text, DataFrame.toArrow, fast=False)
                 )
             )
-        return bench.patient(
+        return bench.with_patience(
             lambda: by_hand(bench.spark, folder, question.hand, DataFrame.toArrow)
         )  # fmt: skip
 
     def _compare(
-        self, found: Course, way: Way, at: tuple[int, int], answers: dict[str, pa.Table]
+        self, course: Course, way: Way, at: tuple[int, int], answers: dict[str, pa.Table]
     ) -> None:
         kept, (increment, number) = answers[BATCH], at
         if way == "diffuse":
             truth = self.truths[at]
-            self._judge_error(found, number, distance(kept, truth), norm(truth))
+            self._judge_error(course, number, distance(kept, truth), norm(truth))
             return
         exact = [self.truths.setdefault(at, kept)]
         exact += [answers[ENGINE]] if ENGINE in answers else []
-        differing = [each for other in exact for each in compared(kept, other, close=False)]
+        differing = [
+            difference for other in exact for difference in compare_bags(kept, other, close=False)
+        ]
         if HAND in answers:
-            differing += compared(kept, answers[HAND], close=self.question.is_rounded)
-        found.problems += [f"batch {number} of {increment:,}: {each}" for each in differing]
+            differing += compare_bags(kept, answers[HAND], close=self.question.is_rounded)
+        course.problems += [
+            f"batch {number} of {increment:,}: {difference}" for difference in differing
+        ]
 
-    def _judge_error(self, found: Course, number: int, true: float, whole: float) -> None:
-        found.errors.append(true / whole)
-        said = stated(found.reports[-1])
+    def _judge_error(self, course: Course, number: int, true: float, whole: float) -> None:
+        course.errors.append(true / whole)
+        said = stated_error(course.reports[-1])
         if said:
-            found.said.append(said["figure"] / whole)
-            found.kinds.add(said["kind"])
+            course.said.append(said["figure"] / whole)
+            course.kinds.add(said["kind"])
             if said["kind"] == "bound" and true > said["figure"]:
-                found.problems.append(f"batch {number}: the error is greater than its bound")
+                course.problems.append(f"batch {number}: the error is greater than its bound")
 
 
 def experiment(question: Question) -> Experiment:
@@ -216,35 +220,35 @@ def asking(trial: Trial, options: Options, tell: Tell) -> Iterator[Finding]:
     count = QUICK_INCREMENTS if options.quick else INCREMENTS
     rounds = options.count(question.rounds, 1)
     tell("warming up")
-    trial.passed(question.ways[0], question.sizes[0], 1 if options.quick else WARM_UP, AGAIN)
+    trial.run_course(question.ways[0], question.sizes[0], 1 if options.quick else WARM_UP, AGAIN)
     for increment in question.sizes:
         again: tuple[str, ...] = AGAIN
         for way in question.ways:
-            found = Found(way, increment)
+            series = Found(way, increment)
             try:
                 for number in range(rounds):
                     tell(f"increments of {increment:,}, {way}, round {number + 1} of {rounds}")
-                    found.courses.append(trial.passed(way, increment, count, again))
+                    series.courses.append(trial.run_course(way, increment, count, again))
             except Exception as error:  # whatever it is, the other cases are still wanted
-                case = case_of(question, found)
+                case = case_of(question, series)
                 yield Finding(question.name, case, verdict="failed", note=told(error))
                 continue
-            again = (found.best,)
-            yield finding(question, found)
+            again = (series.best,)
+            yield finding(question, series)
 
 
-def case_of(question: Question, found: Found) -> str:
+def case_of(question: Question, series: Found) -> str:
     """The name of a row: the size of the increments, and the way where there are several."""
-    rows = f"{found.increment:,} rows an increment"
-    return rows if len(question.ways) == 1 else f"{rows}, {found.way}"
+    rows = f"{series.increment:,} rows an increment"
+    return rows if len(question.ways) == 1 else f"{rows}, {series.way}"
 
 
-def finding(question: Question, found: Found) -> Finding:
+def finding(question: Question, result: Found) -> Finding:
     """A row of the table, with what is drawn."""
-    problems = [each for course in found.courses for each in course.problems]
-    reports = [report for course in found.courses for report in course.reports[1:]]
-    low, ratio, high = _quartiles(found.ratios)
-    series = {side: found.times(side) for side in (BATCH, *AGAIN) if found.times(side)}
+    problems = [problem for course in result.courses for problem in course.problems]
+    reports = [report for course in result.courses for report in course.reports[1:]]
+    low, ratio, high = _quartiles(result.ratios)
+    series = {side: result.times(side) for side in (BATCH, *AGAIN) if result.times(side)}
     figures: dict[str, float | int | str] = {
         "load ms": _ms(series[BATCH][:1]),
         "batch ms": _ms(series[BATCH][1:]),
@@ -254,14 +258,14 @@ def finding(question: Question, found: Found) -> Finding:
         "state bytes": max(report.state_bytes for report in reports),
     }
     if len(question.ways) > 1:
-        figures |= _errors(found.courses)
-    note = "; ".join(problems[:3]) or f"against {found.best}; quartiles {low:.1f}-{high:.1f}"
+        figures |= _errors(result.courses)
+    note = "; ".join(problems[:3]) or f"against {result.best}; quartiles {low:.1f}-{high:.1f}"
     return Finding(
         question.name,
-        case_of(question, found),
+        case_of(question, result),
         figures,
         ratio,
-        judged(ratio, problems),
+        verdict_of(ratio, problems),
         note,
         series,
     )
@@ -273,8 +277,8 @@ def _ms(seconds: list[float]) -> int:
 
 def _errors(courses: list[Course]) -> dict[str, str]:
     """The largest error of a diffused loop, and the largest that it stated."""
-    true = [each for course in courses for each in course.errors]
-    said = [each for course in courses for each in course.said]
+    true = [error for course in courses for error in course.errors]
+    said = [figure for course in courses for figure in course.said]
     kinds = ", ".join(sorted(set().union(*(course.kinds for course in courses))))
     return {
         "error": f"{max(true):.1e}" if true else "0",

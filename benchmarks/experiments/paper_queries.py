@@ -44,8 +44,8 @@ def _groupby(spark: SparkSession, data: Path, _kept: Kept) -> DataFrame:
 def _join(spark: SparkSession, data: Path, _kept: Kept) -> DataFrame:
     """Sum and count by the key of the join first: a row for each key instead of many."""
     left, right = frame(spark, data, LEFT), frame(spark, data, RIGHT)
-    each = right.groupBy("C").agg(sql.sum("D").alias("s"), sql.count("D").alias("n"))
-    joined = left.join(sql.broadcast(each), left.B == each.C)
+    sums = right.groupBy("C").agg(sql.sum("D").alias("s"), sql.count("D").alias("n"))
+    joined = left.join(sql.broadcast(sums), left.B == sums.C)
     return joined.groupBy("A").agg((sql.sum("s") / sql.sum("n")).alias("m"))
 
 

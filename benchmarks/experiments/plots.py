@@ -11,24 +11,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from benchmarks.iteration_plot import _pyplot, _saved
+from benchmarks.iteration_plot import _pyplot, _save
 
 Row: TypeAlias = Mapping[str, Any]
 STYLES: Final = {"incremental": "o-", "engine": "s--", "by hand": "^:"}
 
 
-def drawn(name: str, findings: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw what can be drawn of an experiment; the files.
+def draw_findings(name: str, findings: Sequence[Row], folder: Path) -> list[Path]:
+    """Plot an experiment as far as it can be plotted; returns the files.
 
     Raises a `ModuleNotFoundError` where there is no matplotlib.
     """
-    draw = next((each for prefix, each in _DRAWN.items() if name.startswith(prefix)), None)
+    draw = next((plotter for prefix, plotter in _DRAWN.items() if name.startswith(prefix)), None)
     fitting = [row for row in findings if row["verdict"] != "failed"]
     if draw is None or not fitting:
         return []
     import_module("matplotlib").use("Agg")
     figure = draw(fitting)
-    return [] if figure is None else _saved(figure, folder / name)
+    return [] if figure is None else _save(figure, folder / name)
 
 
 def panels(findings: Sequence[Row]) -> dict[str, list[tuple[str, list[float]]]]:
@@ -36,37 +36,37 @@ def panels(findings: Sequence[Row]) -> dict[str, list[tuple[str, list[float]]]]:
 
     A panel is a size of the increments; its recomputations are those beside the first way.
     """
-    found: dict[str, list[tuple[str, list[float]]]] = {}
+    lines_by_title: dict[str, list[tuple[str, list[float]]]] = {}
     for row in findings:
         title, _, way = row["case"].partition(", ")
-        lines = found.setdefault(title, [])
+        lines = lines_by_title.setdefault(title, [])
         known = {label for label, _ in lines}
         for side, seconds in row.get("series", {}).items():
             label = f"{side} ({way})" if side == "incremental" and way else side
             if label not in known:
                 lines.append((label, seconds))
-    return found
+    return lines_by_title
 
 
 def lines_of(findings: Sequence[Row], across: str, up: str) -> dict[str, list[tuple[float, float]]]:
     """A line for each case: points of two figures, or of a figure and the ratio."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    lines: dict[str, list[tuple[float, float]]] = {}
     for row in findings:
         height = row["ratio"] if up == "ratio" else row["figures"].get(up)
         place = row["figures"].get(across)
         if isinstance(place, int | float) and isinstance(height, int | float):
-            found.setdefault(row["case"], []).append((place, height))
-    return found
+            lines.setdefault(row["case"], []).append((place, height))
+    return lines
 
 
 def _paper(findings: Sequence[Row]) -> Any:
-    found = {title: lines for title, lines in panels(findings).items() if lines}
-    if not found:
+    filled = {title: lines for title, lines in panels(findings).items() if lines}
+    if not filled:
         return None
     figure, grid = _pyplot().subplots(
-        1, len(found), figsize=(4 * len(found), 4), sharey=True, squeeze=False
+        1, len(filled), figsize=(4 * len(filled), 4), sharey=True, squeeze=False
     )
-    for axes, (title, lines) in zip(grid[0], found.items(), strict=True):
+    for axes, (title, lines) in zip(grid[0], filled.items(), strict=True):
         for label, seconds in lines:
             axes.plot(range(len(seconds)), seconds, STYLES.get(label, "o-"), label=label, ms=4)
         axes.set_title(title, fontsize="medium")
@@ -79,11 +79,11 @@ def _paper(findings: Sequence[Row]) -> Any:
 
 
 def _scale(findings: Sequence[Row]) -> Any:
-    found = lines_of(findings, "batch rows", "ratio")
-    if not found:
+    lines = lines_of(findings, "batch rows", "ratio")
+    if not lines:
         return None
     figure, axes = _pyplot().subplots(figsize=(9, 6))
-    for case, points in found.items():
+    for case, points in lines.items():
         style = "s--" if case.startswith("join") else "o-"
         axes.plot(*zip(*sorted(points), strict=True), style, label=case, ms=4)
     axes.axhline(1.0, color="black", linewidth=1)
@@ -97,11 +97,11 @@ def _scale(findings: Sequence[Row]) -> Any:
 
 
 def _deletions(findings: Sequence[Row]) -> Any:
-    found = lines_of(findings, "deleted %", "batch ms")
-    if not found:
+    lines = lines_of(findings, "deleted %", "batch ms")
+    if not lines:
         return None
     figure, axes = _pyplot().subplots(figsize=(7, 4))
-    for case, points in found.items():
+    for case, points in lines.items():
         axes.plot(*zip(*points, strict=True), "o-", label=case)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("deletions among the changes (%)")

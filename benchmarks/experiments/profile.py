@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from benchmarks.experiments.base import Experiment, Finding, Options, Tell, failed, session_for
+from benchmarks.experiments.base import Experiment, Finding, Options, Tell, failure, session_for
 from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_queries import AVERAGE, WORKLOADS, Workload
-from benchmarks.incremental_run import Bench, Stage, opened
+from benchmarks.incremental_run import Bench, Stage, open_stage
 from incmrql.engine.messages import BatchRequest
 from incmrql.runtime import BatchReport
 from incmrql.spark.stream_job import JobResult
@@ -36,7 +36,7 @@ BATCHES: Final = 30
 WARM: Final = 10
 SCALE, QUICK_SCALE = 0.1, 0.005
 """Of the histories of the incremental benchmark; batches have a tenth of their rows too."""
-CASES: Final = (AVERAGE, next(each for each in WORKLOADS if each.name == "join"), CHAIN)
+CASES: Final = (AVERAGE, next(workload for workload in WORKLOADS if workload.name == "join"), CHAIN)
 
 
 @dataclass(slots=True)
@@ -70,15 +70,15 @@ def run(options: Options, tell: Tell) -> Iterator[Finding]:
         for workload in CASES:
             tell(workload.about)
             try:
-                yield profiled(bench, workload, options.count(BATCHES, 5))
+                yield profile_workload(bench, workload, options.count(BATCHES, 5))
             except Exception as error:  # whatever it is, the other cases are still wanted
-                yield failed(NAME, workload.name, error)
+                yield failure(NAME, workload.name, error)
 
 
-def profiled(bench: Bench, workload: Workload, batches: int) -> Finding:
+def profile_workload(bench: Bench, workload: Workload, batches: int) -> Finding:
     """The phases of the batches of a workload."""
     clock, reports = Clock(), list[BatchReport]()
-    with opened(bench, workload) as stage:
+    with open_stage(bench, workload) as stage:
         for number in range(WARM + batches):
             if number == WARM:
                 clock.watch(stage)
@@ -91,7 +91,7 @@ def profiled(bench: Bench, workload: Workload, batches: int) -> Finding:
         phases = [phases_of(r, *c, context) for r, c in zip(reports, clock.asked, strict=True)]
         problems = stage.differences()
     names = list(phases[0])
-    middle = {name: statistics.median(each[name] for each in phases) for name in names}
+    middle = {name: statistics.median(phase[name] for phase in phases) for name in names}
     figures = {f"{name} ms": round(value, 1) for name, value in middle.items()}
     whole = statistics.median(1000 * report.seconds for report in reports)
     largest = sorted(middle, key=lambda name: -middle[name])[:3]
@@ -111,7 +111,7 @@ def phases_of(
     """The milliseconds of a batch, phase by phase."""
     task = _task(context, group)
     python = report.read + report.kernel + report.write
-    found = {
+    milliseconds = {
         "plan": task["submitted"] - 1000 * begun,
         "schedule": task["launched"] - task["submitted"],
         "start": task["deserialized"],
@@ -123,7 +123,7 @@ def phases_of(
         "commit": 1000 * report.commit,
         "publish": 1000 * report.publish,
     }
-    return {name: max(value, 0.0) for name, value in found.items()}
+    return {name: max(value, 0.0) for name, value in milliseconds.items()}
 
 
 def _task(context: Any, group: str) -> dict[str, float]:

@@ -20,13 +20,13 @@ from benchmarks.experiments.base import (
     Finding,
     Options,
     Tell,
-    failed,
+    failure,
     pace,
     session_for,
 )
 from benchmarks.experiments.rivals_duckdb import DuckDB
 from benchmarks.experiments.rivals_duckdb import answer as expected_answer
-from benchmarks.experiments.rivals_files import filed
+from benchmarks.experiments.rivals_files import files_of
 from benchmarks.experiments.rivals_flink import Flink
 from benchmarks.experiments.rivals_ours import NAME, Ours
 from benchmarks.experiments.rivals_pathway import Pathway
@@ -103,17 +103,19 @@ def run(options: Options, tell: Tell) -> Iterator[Finding]:
     rivals: list[Rival] = [PlainSpark(), StructuredStreaming(), DuckDB(), Pathway(), Flink()]
     try:
         with session_for(options) as session:
-            for query in [each for each in QUERIES if each.name in QUICK or not options.quick]:
+            for query in [
+                candidate for candidate in QUERIES if candidate.name in QUICK or not options.quick
+            ]:
                 try:
-                    yield from measured(query, rivals, plan, options, session, tell)
+                    yield from findings_of_query(query, rivals, plan, options, session, tell)
                 except Exception as error:  # whatever it is, the other queries are still wanted
-                    yield failed("rivals", query.workload.about, error)
+                    yield failure("rivals", query.workload.about, error)
     finally:
         for rival in rivals:
             rival.close()
 
 
-def measured(
+def findings_of_query(
     query: Query,
     rivals: Sequence[Rival],
     plan: Plan,
@@ -121,9 +123,9 @@ def measured(
     session: Session,
     tell: Tell,
 ) -> Iterator[Finding]:
-    """One query on all engines: a finding about each."""
+    """Run one query on all engines and yield a finding about each."""
     chance = random.Random(options.seed)
-    with filed(options.data, query, query.size(plan.rows, plan.batch)) as files:
+    with files_of(options.data, query, query.size(plan.rows, plan.batch)) as files:
         table = Table(query, files, options, session, plan.patience, tell)
         lanes = [Lane(NAME), *(Lane(rival.name) for rival in rivals)]
         try:
@@ -138,7 +140,7 @@ def measured(
         finally:
             for lane in lanes:
                 lane.close()
-    yield from (found(query, lane, lanes[0]) for lane in lanes)
+    yield from (finding_of(query, lane, lanes[0]) for lane in lanes)
 
 
 def _open(lane: Lane, rival: Rival | None, table: Table, answer: Answer) -> None:
@@ -186,19 +188,19 @@ def _compare(lanes: list[Lane], query: Query, answer: Answer) -> None:
     for lane in lanes:
         if lane.side is not None:
             theirs = answer if lane is lanes[0] else lane.side.answer()
-            problems = [] if theirs is None else compared(ours, theirs, query)
+            problems = [] if theirs is None else compare_answers(ours, theirs, query)
             lane.is_right, lane.note = not problems, "; ".join(problems)
 
 
-def compared(ours: Answer, theirs: Answer, query: Query) -> list[str]:
-    """What is not the same in two answers; columns count by their places."""
+def compare_answers(ours: Answer, theirs: Answer, query: Query) -> list[str]:
+    """The differences between two answers; columns are compared by position."""
     theirs = theirs.rename_columns(ours.column_names)
     types = ours.schema
-    ours, theirs = (each.cast(types) for each in (ours, theirs))
+    ours, theirs = (answer.cast(types) for answer in (ours, theirs))
     return differences(ours, theirs, ordered=False, close=query.workload.floats)
 
 
-def found(query: Query, lane: Lane, ours: Lane) -> Finding:
+def finding_of(query: Query, lane: Lane, ours: Lane) -> Finding:
     """The row of an engine; its ratio says how many times faster incmrql was."""
     figures: dict[str, Figure] = {}
     ratio = None

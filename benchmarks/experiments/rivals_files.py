@@ -48,16 +48,19 @@ class Files:
     def prepare(self, number: int, form: Form) -> None:
         """Make the files of a batch in a form, beside where anybody looks."""
         for file in self.batches[number]:
-            made = self._made(file, form)
-            if not made.exists():
-                made.parent.mkdir(parents=True, exist_ok=True)
-                write(pq.read_table(file), made, form, deletes=file.parent.name == GONE)
+            converted = self._converted_path(file, form)
+            if not converted.exists():
+                converted.parent.mkdir(parents=True, exist_ok=True)
+                write(pq.read_table(file), converted, form, deletes=file.parent.name == GONE)
 
     def reveal(self, number: int, side: str, form: Form) -> None:
         """Let the files of a batch appear in the folder of a side."""
         for file in self.batches[number]:
             place = self.data(side) / _table(file, form, self.supply.tables[0].name)
-            os.link(self._made(file, form), place / f"{file.parent.name}-{file.stem}.{_END[form]}")
+            os.link(
+                self._converted_path(file, form),
+                place / f"{file.parent.name}-{file.stem}.{_END[form]}",
+            )
 
     def open(self, side: str) -> Path:
         """The folder of a side with its empty tables."""
@@ -65,7 +68,7 @@ class Files:
             (self.data(side) / name).mkdir(parents=True)
         return self.data(side)
 
-    def _made(self, file: Path, form: Form) -> Path:
+    def _converted_path(self, file: Path, form: Form) -> Path:
         if form == "parquet":
             return file
         place = self.folder / form.replace(" ", "-") / file.parent.name
@@ -97,7 +100,7 @@ def write(rows: pa.Table, path: Path, form: Form, *, deletes: bool) -> None:
 
 
 @contextmanager
-def filed(root: Path, query: Query, size: Size) -> Iterator[Files]:
+def files_of(root: Path, query: Query, size: Size) -> Iterator[Files]:
     """The history of a query as batch 0, in a folder that is removed at the end."""
     workload = query.workload
     history = history_of(root, "-".join(t.name for t in workload.tables), workload.tables, size)

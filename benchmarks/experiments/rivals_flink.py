@@ -6,7 +6,7 @@ State is in memory and there are no checkpoints.  Small batches inside Flink are
 from __future__ import annotations
 
 from benchmarks.experiments.rivals_files import Form
-from benchmarks.experiments.rivals_process import Process, Watched, watched
+from benchmarks.experiments.rivals_process import Process, Watched, start_side
 from benchmarks.experiments.rivals_sides import Side, Table
 
 
@@ -25,7 +25,7 @@ class Flink:
             self.process = Process("flink", "flink_side.py")
         form: Form = "debezium" if table.query.workload.deleted else "csv"
         side = Watched(table, "flink", self.process, form)
-        return watched(side, sql=table.query.sql, kinds=table.query.kinds, form=form)
+        return start_side(side, sql=table.query.sql, kinds=table.query.kinds, form=form)
 
     def close(self) -> None:
         """End the process."""

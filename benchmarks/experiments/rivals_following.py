@@ -17,8 +17,8 @@ import pyarrow as pa
 DIGITS = 7
 
 
-def known(cells: Iterable[str], kinds: str) -> tuple[str, ...]:
-    """A row as it is compared."""
+def comparable_row(cells: Iterable[str], kinds: str) -> tuple[str, ...]:
+    """A row in the form in which rows are compared."""
     return tuple(
         f"{float(cell):.{DIGITS}g}" if kind == "d" and cell not in ("null", "None") else cell
         for cell, kind in zip(cells, kinds, strict=True)
@@ -29,7 +29,7 @@ def rows_of(table: pa.Table, kinds: str) -> Iterator[tuple[str, ...]]:
     """The rows of an answer as they are compared."""
     columns = [column.to_pylist() for column in table.columns]
     for row in zip(*columns, strict=True):
-        yield known(map(str, row), kinds)
+        yield comparable_row(map(str, row), kinds)
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Follower:
 
     def change(self, cells: Iterable[str], weight: int) -> None:
         """A row comes or goes."""
-        row = known(cells, self.kinds)
+        row = comparable_row(cells, self.kinds)
         with self.wanted:
             for counts in (self.there, self.off):
                 left = counts.get(row, 0) + weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.experiments.rivals_files import Form
-from benchmarks.experiments.rivals_process import Process, Watched, watched
+from benchmarks.experiments.rivals_process import Process, Watched, start_side
 from benchmarks.experiments.rivals_sides import Side, Table
 
 FORM: Form = "signed csv"
@@ -26,7 +26,7 @@ class Pathway:
         """A graph of Pathway's is run once, so each query has its process."""
         process = Process("pathway", "pathway_side.py")
         try:
-            return watched(_Alone(table, "pathway", process, FORM))
+            return start_side(_Alone(table, "pathway", process, FORM))
         except BaseException:
             process.close()
             raise

@@ -85,8 +85,8 @@ class Process:
         if "ended" in said:
             raise Late("its process has ended")
 
-    def ended(self) -> str:
-        """What it has said since it started the query, if it is at its end."""
+    def reason_of_end(self) -> str:
+        """Why the process ended, or an empty text while it runs."""
         with suppress(queue.Empty):
             said = self.said.get_nowait()
             return str(said.get("failed", "its process has ended"))
@@ -145,7 +145,7 @@ class Watched:
         begun = time.perf_counter()
         while not self.follower.wait(0.2):
             now = time.perf_counter()
-            if said := self.process.ended():
+            if said := self.process.reason_of_end():
                 raise Late(said)
             if now - begun > patience:
                 raise Late(f"given up after {patience:.0f} s, {len(self.follower.off):,} rows off")
@@ -160,9 +160,9 @@ class Watched:
         """Processes are ended by those who started them."""
 
 
-def watched(side: Watched, **more: Any) -> Side:
-    """A side in a process that has been told of its query."""
+def start_side(side: Watched, **more: Any) -> Side:
+    """Send a side's process its query."""
     query, folder = side.table.query, side.table.files.open(side.name)
-    tables = {each.name: each.columns for each in query.workload.tables}
+    tables = {table.name: table.columns for table in query.workload.tables}
     side.ask({"query": query.name, "folder": str(folder), "tables": tables, **more})
     return side

@@ -81,7 +81,7 @@ def _distinct(spark: SparkSession, data: Path) -> DataFrame:
     return frame(spark, data, NUMBERS).select("K").distinct()
 
 
-def _unused(spark: SparkSession, data: Path) -> DataFrame:
+def _no_expert(spark: SparkSession, data: Path) -> DataFrame:
     raise NotImplementedError(f"{spark} over {data}: loops are run by code that keeps frames")
 
 
@@ -123,38 +123,38 @@ _PAGERANK = Workload(
     f"PageRank, {STEPS} steps",
     LARGE.text,
     (LARGE.table,),
-    _unused,
+    _no_expert,
     rows=ROWS,
     floats=True,
 )
 
 
-def _known(name: str, about: str) -> Workload:
+def _workload(name: str, about: str) -> Workload:
     return replace(_BY_NAME[name], about=about)
 
 
 QUERIES: Final = (
     Query(
-        _known("average", "group-by avg"),
+        _workload("average", "group-by avg"),
         "select K, avg(D) as m from t_facts group by K",
         "id",
         10,
     ),
     Query(
-        _known("join", "join + group-by"),
+        _workload("join", "join + group-by"),
         "select l.A, avg(r.D) as m from t_left l join t_right r on l.B = r.C group by l.A",
         "id",
         1,
     ),
     Query(
-        _known("histogram", "group-by over group-by"),
+        _workload("histogram", "group-by over group-by"),
         "select n, count(*) as keys from"
         " (select K, count(*) as n from t_numbers group by K) as counts group by n",
         "ii",
         10,
     ),
     Query(
-        _known("filter", "correlated sub-query filter"),
+        _workload("filter", "correlated sub-query filter"),
         "select x.A, x.B, x.D from t_outer x left join"
         " (select K, sum(C) as s from t_inner group by K) y on y.K = x.B"
         " where x.D > coalesce(y.s, 0)",
@@ -162,7 +162,7 @@ QUERIES: Final = (
         1,
     ),
     Query(
-        _known("extremes", "min/max with deletions"),
+        _workload("extremes", "min/max with deletions"),
         "select K, min(V) as low, max(V) as high from t_numbers group by K",
         "iii",
         100,

@@ -85,8 +85,8 @@ def reason(error: Exception) -> str:
     return f"{name}: {textwrap.shorten(text, 160, placeholder=' …')}"
 
 
-def started(query: Query, spark: SparkSession, folder: Path, place: Path, mode: str) -> Running:
-    """A query over streams in an output mode; raises what Spark says if it does not take it."""
+def start_query(query: Query, spark: SparkSession, folder: Path, place: Path, mode: str) -> Running:
+    """Start a query over streams in an output mode; raises Spark's error if it is refused."""
     code = OTHERWISE.get(query.name, query.expert)
     stream = code(cast("SparkSession", _Streams(spark)), folder, [])
     return Running(stream, place, mode)
@@ -124,17 +124,17 @@ class Running:
         """
         tables = []
         for folder in sorted(self.out.iterdir()):
-            found = pq.read_table(folder)
-            tables.append(found.append_column("_n", pa.array([int(folder.name)] * len(found))))
-        found = pa.concat_tables(tables)
+            batch = pq.read_table(folder)
+            tables.append(batch.append_column("_n", pa.array([int(folder.name)] * len(batch))))
+        rows = pa.concat_tables(tables)
         if self.mode == "complete":
-            found = found.filter(pc.equal(found["_n"], pc.max(found["_n"])))
+            rows = rows.filter(pc.equal(rows["_n"], pc.max(rows["_n"])))
         elif self.mode == "update":
-            names, key = found.column_names, found.column_names[0]
-            last = found.group_by(key).aggregate([("_n", "max")])
-            found = found.join(last, [key, "_n"], [key, "_n_max"], join_type="inner")
-            found = found.select(names)
-        return found.drop_columns(["_n"])
+            names, key = rows.column_names, rows.column_names[0]
+            last = rows.group_by(key).aggregate([("_n", "max")])
+            rows = rows.join(last, [key, "_n"], [key, "_n_max"], join_type="inner")
+            rows = rows.select(names)
+        return rows.drop_columns(["_n"])
 
     def stop(self) -> None:
         """End it."""
@@ -169,7 +169,7 @@ class Streamed:
             place = self.table.files.folder / f"streaming-{mode}"
             running = None
             try:
-                running = started(self.table.query, self.spark, self.folder, place, mode)
+                running = start_query(self.table.query, self.spark, self.folder, place, mode)
                 running.catch_up(self.table.patience_for(0))
             except PySparkException as error:
                 if running is not None:

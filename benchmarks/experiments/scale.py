@@ -23,13 +23,13 @@ from benchmarks.experiments.base import (
     Finding,
     Options,
     Tell,
-    failed,
-    judged,
+    failure,
     session_for,
+    verdict_of,
 )
 from benchmarks.experiments.cost import Cost
 from benchmarks.experiments.scale_data import FACTS, FEW, MANY, history
-from benchmarks.experiments.sides import AGAIN, Rounds, Shape, Stage, opened, warm
+from benchmarks.experiments.sides import AGAIN, Rounds, Shape, Stage, open_stage, warm
 from benchmarks.incremental_data import Size
 from benchmarks.incremental_queries import frame, stream
 from benchmarks.incremental_run import Bench
@@ -51,8 +51,8 @@ def _groupby(spark: SparkSession, data: Path) -> DataFrame:
 def _join(spark: SparkSession, data: Path) -> DataFrame:
     """Facts are added up by key before they meet the few rows of the other side."""
     facts, groups = frame(spark, data, MANY), frame(spark, data, FEW)
-    each = facts.groupBy("K").agg(sql.sum("V").alias("s"), sql.count("V").alias("n"))
-    joined = each.join(groups, each.K == groups.C)
+    sums = facts.groupBy("K").agg(sql.sum("V").alias("s"), sql.count("V").alias("n"))
+    joined = sums.join(groups, sums.K == groups.C)
     return joined.groupBy("A").agg((sql.sum("s") / sql.sum("n")).alias("m"))
 
 
@@ -116,58 +116,60 @@ def run(options: Options, tell: Tell) -> Iterator[Finding]:
         sizes = QUICK_SIZES if options.quick else SIZES
         for case in QUICK_CASES if options.quick else CASES:
             try:
-                yield from measured(bench, case, sizes, rounds, tell)
+                yield from measure_case(bench, case, sizes, rounds, tell)
             except Exception as error:  # whatever it is, the other cases are still wanted
-                yield failed(NAME, case.name, error)
+                yield failure(NAME, case.name, error)
 
 
-def measured(
+def measure_case(
     bench: Bench, case: Case, sizes: Sequence[int], rounds: int, tell: Tell
 ) -> Iterator[Finding]:
-    """A row for each size of a batch, and one about the case as a whole."""
+    """Measure a row for each batch size, and one about the whole case."""
     size = Size(case.rows, case.keys, sizes[0])
     tell(f"{case.name}: the history")
-    made = history(bench.spark, bench.data, size)
+    folder = history(bench.spark, bench.data, size)
     tell(f"{case.name}: the first load")
-    with opened(bench, case.shape, made, size) as stage:
+    with open_stage(bench, case.shape, folder, size) as stage:
         again = () if case.is_large else AGAIN
         warm(stage, 1, again)
-        found: dict[int, Rounds] = {}
+        results: dict[int, Rounds] = {}
         for rows in sizes:
             tell(f"{case.name}: batches of {rows:,}")
             stage.supply.size = Size(case.rows, case.keys, rows)
-            found[rows] = Rounds()
+            results[rows] = Rounds()
             for _ in range(rounds):
-                stage.round(found[rows], again)
+                stage.round(results[rows], again)
         tell(f"{case.name}: comparing the answers")
         costs: dict[str, Cost] = {}
         problems = stage.differences(costs)
         if case.is_large:
-            for each in found.values():
-                each.costs |= {side: [cost] for side, cost in costs.items()}
-        yield from _rows(case, found, problems)
-        yield _whole(case, stage, found, problems)
+            for of_size in results.values():
+                of_size.costs |= {side: [cost] for side, cost in costs.items()}
+        yield from _rows(case, results, problems)
+        yield _whole(case, stage, results, problems)
 
 
-def _rows(case: Case, found: Mapping[int, Rounds], problems: list[str]) -> Iterator[Finding]:
-    for rows, rounds in found.items():
+def _rows(case: Case, results: Mapping[int, Rounds], problems: list[str]) -> Iterator[Finding]:
+    for rows, rounds in results.items():
         figures: dict[str, Figure] = {"batch rows": rows, **rounds.figures()}
         once = ", run once after all batches" if case.is_large else ""
         note = "; ".join(problems) or f"against {rounds.best}{once}"
-        yield Finding(NAME, case.name, figures, rounds.ratio, judged(rounds.ratio, problems), note)
+        yield Finding(
+            NAME, case.name, figures, rounds.ratio, verdict_of(rounds.ratio, problems), note
+        )
 
 
-def _whole(case: Case, stage: Stage, found: Mapping[int, Rounds], problems: list[str]) -> Finding:
+def _whole(case: Case, stage: Stage, results: Mapping[int, Rounds], problems: list[str]) -> Finding:
     """About the case as a whole: the first load, and where it is break-even."""
-    last = found[max(found)].reports[-1]
-    ratios = {rows: rounds.ratio for rows, rounds in found.items()}
+    last = results[max(results)].reports[-1]
+    ratios = {rows: rounds.ratio for rows, rounds in results.items()}
     figures: dict[str, Figure] = {
         "load ms": round(1000 * stage.load.seconds),
         "state rows": last.state_rows,
         "state bytes": last.state_bytes,
     }
     note = "; ".join(problems) or f"break-even at {break_even(ratios)} rows a batch"
-    return Finding(NAME, case.name, figures, None, judged(None, problems), note)
+    return Finding(NAME, case.name, figures, None, verdict_of(None, problems), note)
 
 
 def break_even(ratios: Mapping[int, float]) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 
 from benchmarks.batch_sides import act, by_incmrql
 from benchmarks.experiments.base import Figure
-from benchmarks.experiments.cost import Cost, spent
+from benchmarks.experiments.cost import Cost, measure_cost
 from benchmarks.incremental_data import GONE, Size, Supply, Table
 from benchmarks.incremental_queries import Expert
 from benchmarks.incremental_run import Bench, Place, folder_in, program
@@ -109,48 +109,48 @@ class Stage:
     driver: Driver
     load: Cost
 
-    def round(self, found: Rounds, again: tuple[str, ...] = AGAIN) -> None:
+    def round(self, results: Rounds, again: tuple[str, ...] = AGAIN) -> None:
         """A batch arrives, and all sides run."""
         self.supply.add()
-        wanted = [side for side in again if not _is_known_to_be_slow(found.costs.get(side))]
+        wanted = [side for side in again if not _is_known_to_be_slow(results.costs.get(side))]
         for side in self.bench.order.sample([BATCH, *wanted], 1 + len(wanted)):
-            with spent(self.bench.spark) as cost:
+            with measure_cost(self.bench.spark) as cost:
                 if side == BATCH:
-                    report = self.bench.patient(self.driver.step)
+                    report = self.bench.with_patience(self.driver.step)
                     assert report is not None, "there is nothing to take in"
-                    found.reports.append(report)
+                    results.reports.append(report)
                 else:
                     self.again(side, lambda frame: act(frame, "noop"))
-            found.costs.setdefault(side, []).append(cost)
+            results.costs.setdefault(side, []).append(cost)
 
     def again(self, side: str, use: Callable[[DataFrame], T]) -> T:
         """The whole answer again."""
         bench, folder = self.bench, self.supply.folder
         if side == ENGINE:
             text = self.shape.text_of(folder)
-            return bench.patient(lambda: by_incmrql(bench.session, text, use, fast=False))
-        return bench.patient(lambda: use(self.shape.hand(bench.spark, folder)))
+            return bench.with_patience(lambda: by_incmrql(bench.session, text, use, fast=False))
+        return bench.with_patience(lambda: use(self.shape.hand(bench.spark, folder)))
 
-    def summed(self) -> Sum:
-        """The sum of the answer that is kept."""
+    def kept_sum(self) -> Sum:
+        """The sum over the maintained answer."""
         driver = self.driver
         runs, sent = driver.checkpoint.runs.absolute(), driver.job.sent.content
         rows = answer_rows(self.bench.spark, driver.compiled, sent, 0, driver.state.tables, runs)
-        return self.bench.patient(lambda: sum_of(rows))
+        return self.bench.with_patience(lambda: sum_of(rows))
 
     def differences(self, costs: dict[str, Cost] | None = None) -> list[str]:
         """Which recomputations have another answer than the one that is kept, as of now.
 
         `costs` gets what they cost, with the sum in it.
         """
-        kept, problems = self.summed(), []
+        kept, problems = self.kept_sum(), []
         for side in AGAIN:
-            with spent(self.bench.spark) as cost:
-                found = self.again(side, sum_of)
+            with measure_cost(self.bench.spark) as cost:
+                recomputed = self.again(side, sum_of)
             if costs is not None:
                 costs[side] = cost
-            if found != kept:
-                problems.append(f"{side}: {found[0]:,} rows, kept {kept[0]:,}; they differ")
+            if recomputed != kept:
+                problems.append(f"{side}: {recomputed[0]:,} rows, kept {kept[0]:,}; they differ")
         return problems
 
 
@@ -161,25 +161,25 @@ def _is_known_to_be_slow(costs: list[Cost] | None) -> bool:
 def sum_of(rows: DataFrame) -> Sum:
     """How many rows there are, and two sums over hashes of them."""
     code = sql.xxhash64(*(sql.col(f"`{name}`") for name in rows.columns)).alias("code")
-    found = rows.select(code).agg(
+    sums = rows.select(code).agg(
         sql.count("*"),
         sql.coalesce(sql.sum(sql.col("code").bitwiseAND(0xFFFF_FFFF)), sql.lit(0)),
         sql.coalesce(sql.bit_xor("code"), sql.lit(0)),
     )
-    return tuple(found.collect()[0])
+    return tuple(sums.collect()[0])
 
 
 @contextmanager
-def opened(
+def open_stage(
     bench: Bench, shape: Shape, history: Path, size: Size, deleted: float = 0.0
 ) -> Iterator[Stage]:
-    """A shape with its history taken in; what it made is removed at the end."""
+    """Open a shape whose history is ingested; its files are removed at the end."""
     with folder_in(bench.data) as folder:
         supply = Supply(folder / "data", history, shape.tables, size, deleted)
         place = Place(folder, supply, program(shape.text_of(supply.folder)))
         with place.driver(bench.spark, {}) as driver:
-            with spent(bench.spark) as load:
-                bench.patient(driver.step)
+            with measure_cost(bench.spark) as load:
+                bench.with_patience(driver.step)
             yield Stage(bench, shape, supply, driver, load)
 
 

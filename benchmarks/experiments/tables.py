@@ -18,8 +18,8 @@ WORDS: Final = ("case", "verdict", "note")
 _UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-def shown(name: str, figure: Figure) -> str:
-    """A figure as a cell."""
+def cell_text(name: str, figure: Figure) -> str:
+    """The text of a figure in a table cell."""
     if isinstance(figure, str):
         return figure
     if name.endswith("bytes"):
@@ -32,12 +32,12 @@ def shown(name: str, figure: Figure) -> str:
 
 def cells(findings: Sequence[Finding]) -> list[list[str]]:
     """Rows of cells, the first with the names of the columns."""
-    names = list(dict.fromkeys(name for each in findings for name in each.figures))
+    names = list(dict.fromkeys(name for finding in findings for name in finding.figures))
     rows = [["case", *names, "ratio", "verdict", "note"]]
-    for each in findings:
-        figures = [shown(name, each.figures.get(name, "")) for name in names]
-        ratio = "" if each.ratio is None else f"{each.ratio:,.2f}"
-        rows.append([each.case, *figures, ratio, each.verdict, each.note])
+    for finding in findings:
+        figures = [cell_text(name, finding.figures.get(name, "")) for name in names]
+        ratio = "" if finding.ratio is None else f"{finding.ratio:,.2f}"
+        rows.append([finding.case, *figures, ratio, finding.verdict, finding.note])
     filled = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
     return [[row[place] for place in filled] for row in rows]
 
@@ -56,23 +56,23 @@ def as_markdown(findings: Sequence[Finding]) -> str:
     """A table for the README."""
     head, *rows = cells(findings)
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in lines)
+    return "\n".join("| " + " | ".join(_escape(cell) for cell in row) + " |" for row in lines)
 
 
-def _escaped(cell: str) -> str:
+def _escape(cell: str) -> str:
     return cell.replace("|", "\\|")
 
 
 def as_json(finding: Finding) -> dict[str, Any]:
     """A finding for programs."""
-    found = asdict(finding)
-    return found if found["series"] else {k: v for k, v in found.items() if k != "series"}
+    data = asdict(finding)
+    return data if data["series"] else {k: v for k, v in data.items() if k != "series"}
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
     """What is known, by the name of the experiment: `about` the run, and its `findings`."""
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
-    return found
+    known: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    return known
 
 
 def merge(
@@ -80,8 +80,8 @@ def merge(
 ) -> dict[str, dict[str, Any]]:
     """Put what was found by an experiment beside what is known of others; all of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = {"about": dict(about), "findings": [as_json(each) for each in findings]}
-    known = {**read(path), name: found}
+    entry = {"about": dict(about), "findings": [as_json(finding) for finding in findings]}
+    known = {**read(path), name: entry}
     hidden = path.with_name(f".{path.name}")
     hidden.write_text(json.dumps(known, indent=1) + "\n")
     hidden.rename(path)
@@ -93,11 +93,11 @@ def marks(name: str) -> tuple[str, str]:
     return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
 
 
-def marked(text: str, name: str, table: str) -> str:
-    """A text with another table between the marks; a `LookupError` if they are not there."""
+def replace_table(text: str, name: str, table: str) -> str:
+    """Replace the table between the marks; raises `LookupError` if they are missing."""
     begin, end = marks(name)
-    before, found, rest = text.partition(begin)
+    before, opening, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
-    if not (found and closed):
+    if not (opening and closed):
         raise LookupError(f"there is no place for the table of {name}: {begin} … {end}")
     return f"{before}{begin}\n{table}\n{end}{after}"

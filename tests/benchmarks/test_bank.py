@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.experiments.bank import VIEWS, kept
+from benchmarks.experiments.bank import VIEWS, check_views
 from benchmarks.experiments.bank_data import ACCOUNTS, Batch, Ledger, Views, batches
 from benchmarks.experiments.bank_streaming import AS_SUM, Reader, _as_sum, refused_views
 from benchmarks.experiments.rivals_streaming import streaming_session
@@ -21,11 +21,11 @@ MADE = list(batches(count=90, largest=40, seed=3))
 
 
 def test_all_transfers_come_and_only_those_that_are_there_go() -> None:
-    made = list(batches(count=2_000, largest=100, seed=1))
-    assert sum(len(batch.come) for batch in made) == 2_000
-    assert max(len(batch.come) for batch in made) <= 100
+    history = list(batches(count=2_000, largest=100, seed=1))
+    assert sum(len(batch.come) for batch in history) == 2_000
+    assert max(len(batch.come) for batch in history) <= 100
     there: Counter[tuple[int, int, int]] = Counter()
-    for batch in made:
+    for batch in history:
         there.subtract(batch.gone)
         assert min(there.values(), default=0) >= 0, "a transfer is taken back that is not there"
         there.update(batch.come)
@@ -33,7 +33,7 @@ def test_all_transfers_come_and_only_those_that_are_there_go() -> None:
             assert src != dst
             assert {src, dst} <= set(range(ACCOUNTS))
             assert amount > 0
-    assert 100 < sum(len(batch.gone) for batch in made) < 300
+    assert 100 < sum(len(batch.gone) for batch in history) < 300
 
 
 def test_a_ledger_sees_what_is_wrong() -> None:
@@ -56,28 +56,28 @@ def test_a_reader_looks_whenever_a_table_changes() -> None:
     reader = Reader(lambda tables: tables.get("a", 0) - tables.get("b", 0))
     for name, total in (("a", 5), ("b", 5), ("b", 7), ("a", 7)):
         reader.publish(name, total)
-    found = reader.finding("some", [], 0)
-    assert (found.figures["looks"], found.figures["not 0"]) == (4, 2)
-    assert found.verdict == "inconsistent"
+    finding = reader.finding("some", [], 0)
+    assert (finding.figures["looks"], finding.figures["not 0"]) == (4, 2)
+    assert finding.verdict == "inconsistent"
 
 
 @pytest.mark.spark
 def test_the_total_is_0_after_every_batch(spark: SparkSession, tmp_path: Path) -> None:
-    found = kept(spark, MADE, tmp_path)
-    assert found.verdict == "right", found.note
-    assert found.figures["looks"] == len(MADE)
-    assert found.figures["taken back"] == sum(len(batch.gone) for batch in MADE) > 0
+    finding = check_views(spark, MADE, tmp_path)
+    assert finding.verdict == "right", finding.note
+    assert finding.figures["looks"] == len(MADE)
+    assert finding.figures["taken back"] == sum(len(batch.gone) for batch in MADE) > 0
 
 
 @pytest.mark.spark
 def test_a_view_that_forgets_money_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
     forgets = VIEWS.replace("from t in Transfers group by a: t.src", "{where} group by a: t.src")
     text = forgets.replace("{where}", "from t in Transfers where t.amount < 900")
-    found = kept(spark, MADE, tmp_path, text)
-    assert found.verdict == "wrong"
-    assert found.is_bad
-    assert found.figures["not 0"] == found.figures["looks"]
-    assert found.note.startswith("batch 0: the total is ")
+    finding = check_views(spark, MADE, tmp_path, text)
+    assert finding.verdict == "wrong"
+    assert finding.is_bad
+    assert finding.figures["not 0"] == finding.figures["looks"]
+    assert finding.note.startswith("batch 0: the total is ")
 
 
 @pytest.mark.spark
@@ -86,6 +86,6 @@ def test_structured_streaming_as_far_as_it_goes(spark: SparkSession, tmp_path: P
     no = refused_views(own, MADE, tmp_path / "views")
     assert no.verdict == "refused"
     assert no.note.startswith("update mode: AnalysisException")
-    found = _as_sum(own, MADE[:2], tmp_path / "sum")
-    assert (found.case, found.verdict) == (AS_SUM, "right")
-    assert found.figures["looks"] == 2
+    finding = _as_sum(own, MADE[:2], tmp_path / "sum")
+    assert (finding.case, finding.verdict) == (AS_SUM, "right")
+    assert finding.figures["looks"] == 2

@@ -16,18 +16,18 @@ from benchmarks.batch_steps import Steps
 ONE = pa.table({"k": [1, 2], "v": [0.5, 0.25]})
 
 
-def found(other: pa.Table, *, ordered: bool = False, close: bool = False) -> list[str]:
+def differences_to_one(other: pa.Table, *, ordered: bool = False, close: bool = False) -> list[str]:
     return differences(other, ONE, ordered=ordered, close=close)
 
 
 def test_answers_are_bags_unless_they_are_lists() -> None:
     turned = ONE.take([1, 0])
-    assert found(turned) == []
-    assert found(turned, ordered=True) == ["k differs", "v differs"]
+    assert differences_to_one(turned) == []
+    assert differences_to_one(turned, ordered=True) == ["k differs", "v differs"]
 
 
 def test_a_packed_answer_is_unpacked() -> None:
-    assert found(pa.table({"value": ONE.to_struct_array()})) == []
+    assert differences_to_one(pa.table({"value": ONE.to_struct_array()})) == []
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_a_packed_answer_is_unpacked() -> None:
 )
 @pytest.mark.parametrize("close", [False, True])
 def test_what_differs_is_told(other: dict[str, list[float]], problem: str, close: bool) -> None:
-    assert found(pa.table(other), close=close) == [problem]
+    assert differences_to_one(pa.table(other), close=close) == [problem]
 
 
 def test_rounding_is_allowed_only_where_doubles_are_summed() -> None:
     near = pa.table({"k": [1, 2], "v": [0.5, 0.25 + 1e-15]})
-    assert found(near, close=True) == []
-    assert found(near) == ["v differs"]
+    assert differences_to_one(near, close=True) == []
+    assert differences_to_one(near) == ["v differs"]
 
 
 def test_a_row_says_what_is_wrong() -> None:

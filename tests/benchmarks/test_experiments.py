@@ -14,11 +14,19 @@ import pytest
 
 from benchmarks import experiments
 from benchmarks.experiments import MODULES, main
-from benchmarks.experiments.base import Experiment, Finding, Options, Tell, judged, pace
+from benchmarks.experiments.base import Experiment, Finding, Options, Tell, pace, verdict_of
 from benchmarks.experiments.main import README, Wish, keep, run
-from benchmarks.experiments.plots import drawn, lines_of, panels
+from benchmarks.experiments.plots import draw_findings, lines_of, panels
 from benchmarks.experiments.scale import CASES, break_even
-from benchmarks.experiments.tables import as_markdown, as_text, cells, marked, marks, read, shown
+from benchmarks.experiments.tables import (
+    as_markdown,
+    as_text,
+    cell_text,
+    cells,
+    marks,
+    read,
+    replace_table,
+)
 from incmrql.cli import bench as command
 from tests.cli.commands import incmrql
 
@@ -28,11 +36,11 @@ LOST = Finding("some", "b|c", {"batch ms": 1500, "state bytes": 3 << 20}, 0.5, "
 
 
 def about(finding: Finding) -> Experiment:
-    def found(_options: Options, tell: Tell) -> Iterator[Finding]:
+    def run_once(_options: Options, tell: Tell) -> Iterator[Finding]:
         tell("at work")
         yield finding
 
-    return Experiment(finding.experiment, "something", found)
+    return Experiment(finding.experiment, "something", run_once)
 
 
 ABOUT = {
@@ -57,7 +65,7 @@ def test_an_experiment_is_found_by_its_name(name: str) -> None:
 def test_the_readme_has_a_place_for_every_experiment() -> None:
     text = README.read_text()
     for name in MODULES:
-        assert marked(text, name, "| x |") != text
+        assert replace_table(text, name, "| x |") != text
 
 
 def test_the_list_says_what_is_there() -> None:
@@ -109,20 +117,20 @@ def test_a_wrong_answer_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_findings_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "experiment", lambda _name: about(WON))
     (line,) = incmrql("bench", "scale", "--json").lines
-    found = json.loads(line)
-    assert (found["figures"], found["ratio"]) == (dict(WON.figures), 2.5)
+    data = json.loads(line)
+    assert (data["figures"], data["ratio"]) == (dict(WON.figures), 2.5)
 
 
 def test_a_run_that_is_stopped_removes_what_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
     places: list[Path] = []
 
-    def stopped(options: Options, _tell: Tell) -> Iterator[Finding]:
+    def stop_itself(options: Options, _tell: Tell) -> Iterator[Finding]:
         places.append(options.data)
         os.kill(os.getpid(), signal.SIGTERM)
         yield WON
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(main, "experiment", lambda name: Experiment(name, "", stopped))
+    monkeypatch.setattr(main, "experiment", lambda name: Experiment(name, "", stop_itself))
     done = incmrql("bench", "scale")
     assert (done.code, done.out) == (130, "")
     assert not places[0].exists()
@@ -135,12 +143,12 @@ def test_a_run_that_is_stopped_removes_what_it_made(monkeypatch: pytest.MonkeyPa
 def test_a_failure_is_a_finding_and_the_others_are_run(
     monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
-    def broken(_options: Options, _tell: Tell) -> Iterator[Finding]:
+    def fail_after_one(_options: Options, _tell: Tell) -> Iterator[Finding]:
         yield WON
         raise ValueError("no file /some/where/a.parquet")
 
-    found = {"scale": Experiment("scale", "", broken), "deletions": about(LOST)}
-    monkeypatch.setattr(main, "experiment", found.__getitem__)
+    experiments = {"scale": Experiment("scale", "", fail_after_one), "deletions": about(LOST)}
+    monkeypatch.setattr(main, "experiment", experiments.__getitem__)
     shown: list[str] = []
     assert not run(Wish(("scale", "deletions")), told.append, shown.append)
     first, second = shown
@@ -162,12 +170,12 @@ def test_data_stay_only_where_they_are_asked_for(
 ) -> None:
     places: list[Path] = []
 
-    def made(options: Options, _tell: Tell) -> Iterator[Finding]:
+    def leave_history(options: Options, _tell: Tell) -> Iterator[Finding]:
         places.append(options.data)
         (options.data / "history").mkdir()
         yield WON
 
-    monkeypatch.setattr(main, "experiment", lambda name: Experiment(name, "", made))
+    monkeypatch.setattr(main, "experiment", lambda name: Experiment(name, "", leave_history))
     run(Wish(("scale",), data=tmp_path / "new" if kept else None), told.append, lambda _: None)
     assert (places[0] / "history").exists() == kept
 
@@ -183,15 +191,15 @@ def test_the_rounds_that_are_asked_for_win() -> None:
 
 def test_verdicts() -> None:
     assert [pace(ratio) for ratio in (0.5, 0.95, 1.05, 1.2)] == ["slower", "even", "even", "faster"]
-    assert judged(3.0, ["m differs"]) == "wrong"
-    assert judged(None, []) == "right"
+    assert verdict_of(3.0, ["m differs"]) == "wrong"
+    assert verdict_of(None, []) == "right"
 
 
 def test_figures_by_their_names() -> None:
-    assert shown("batch ms", 12345) == "12,345"
-    assert shown("state bytes", 3 << 19) == "1.5 MiB"
-    assert shown("shuffled bytes", 12) == "12 B"
-    assert shown("error", 0.5) == "0.50"
+    assert cell_text("batch ms", 12345) == "12,345"
+    assert cell_text("state bytes", 3 << 19) == "1.5 MiB"
+    assert cell_text("shuffled bytes", 12) == "12 B"
+    assert cell_text("error", 0.5) == "0.50"
 
 
 def test_columns_are_those_of_all_findings_in_their_order() -> None:
@@ -219,11 +227,11 @@ def test_a_table_for_the_readme_is_escaped() -> None:
 def test_a_table_goes_between_its_marks() -> None:
     begin, end = marks("scale")
     text = f"before\n{begin}\nold\n{end}\nafter {marks('other')[0]}"
-    once = marked(text, "scale", "| new |")
+    once = replace_table(text, "scale", "| new |")
     assert once == f"before\n{begin}\n| new |\n{end}\nafter {marks('other')[0]}"
-    assert marked(once, "scale", "| new |") == once
+    assert replace_table(once, "scale", "| new |") == once
     with pytest.raises(LookupError, match="no place for the table of other"):
-        marked(text, "other", "| new |")
+        replace_table(text, "other", "| new |")
 
 
 def test_results_of_other_experiments_stay(tmp_path: Path, told: list[str]) -> None:
@@ -258,11 +266,11 @@ SCALE: list[dict[str, Any]] = [
 
 
 def test_a_panel_has_a_line_for_each_way_and_each_recomputation() -> None:
-    found = panels(PAPER)
-    assert [label for label, _ in found["10 rows an increment"]] == [
+    lines_by_panel = panels(PAPER)
+    assert [label for label, _ in lines_by_panel["10 rows an increment"]] == [
         "incremental (default)", "engine", "incremental (diffuse)",
     ]  # fmt: skip
-    assert len(found["20 rows an increment"]) == 2
+    assert len(lines_by_panel["20 rows an increment"]) == 2
 
 
 def test_only_rows_with_both_figures_are_points() -> None:
@@ -272,7 +280,7 @@ def test_only_rows_with_both_figures_are_points() -> None:
 @pytest.mark.parametrize(("name", "rows"), [("paper-x", PAPER), ("scale", SCALE)])
 def test_plots_are_drawn(name: str, rows: list[dict[str, Any]], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    files = drawn(name, rows, tmp_path)
+    files = draw_findings(name, rows, tmp_path)
     assert [file.name for file in files] == [f"{name}.svg", f"{name}.png"]
     assert all(file.stat().st_size for file in files)
 
@@ -283,8 +291,8 @@ def test_without_matplotlib_it_is_said(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     readme = tmp_path / "README.md"
     readme.write_text(" ".join(marks("scale")))
-    found = Finding("scale", "a", {"batch rows": 100}, 2.0, "faster")
-    keep("scale", [found], ABOUT, told.append, tmp_path / "some.json", readme)
+    finding = Finding("scale", "a", {"batch rows": 100}, 2.0, "faster")
+    keep("scale", [finding], ABOUT, told.append, tmp_path / "some.json", readme)
     assert told == ["no plots are drawn: there is no matplotlib"]
     assert "scale" in read(tmp_path / "some.json")
 

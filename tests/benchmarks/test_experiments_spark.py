@@ -13,15 +13,15 @@ import pytest
 from benchmarks.batch_sides import Expert, Kept
 from benchmarks.experiments import scale
 from benchmarks.experiments.base import Finding, Options
-from benchmarks.experiments.cost import spent
+from benchmarks.experiments.cost import measure_cost
 from benchmarks.experiments.deletions import SHAPES
-from benchmarks.experiments.deletions import measured as with_deletions
+from benchmarks.experiments.deletions import measure_case as with_deletions
 from benchmarks.experiments.paper import AGAIN, BATCH, QUICK_INCREMENTS, Question, Trial, asking
 from benchmarks.experiments.paper_loops import question
 from benchmarks.experiments.paper_queries import GROUPBY_QUESTION, JOIN_QUESTION
-from benchmarks.experiments.scale import GROUPBY, JOIN, Case, measured
+from benchmarks.experiments.scale import GROUPBY, JOIN, Case, measure_case
 from benchmarks.experiments.scale_data import history
-from benchmarks.experiments.sides import Shape, Stage, opened, sum_of
+from benchmarks.experiments.sides import Shape, Stage, open_stage, sum_of
 from benchmarks.incremental_data import Size
 from benchmarks.incremental_run import Bench
 from benchmarks.iteration_queries import HAND, MEANS
@@ -43,18 +43,18 @@ def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     assert not list(tmp_path.glob("run-*")), "a run has left its folder behind"
 
 
-def asked(bench: Bench, question: Question) -> list[Finding]:
+def findings_of(bench: Bench, question: Question) -> list[Finding]:
     options = Options(quick=True, rounds=1, data=bench.data, seed=1, master="")
     small = replace(question, rows=TINY.rows, sizes=(TINY.batch,))
     return list(asking(Trial(bench, small), options, lambda _: None))
 
 
 def test_the_group_by_of_the_paper(bench: Bench) -> None:
-    (found,) = asked(bench, GROUPBY_QUESTION)
-    assert found.verdict in ("faster", "slower", "even")
-    assert found.ratio is not None
-    assert found.case == "60 rows an increment"
-    assert {name: len(each) for name, each in found.series.items()} == dict.fromkeys(
+    (finding,) = findings_of(bench, GROUPBY_QUESTION)
+    assert finding.verdict in ("faster", "slower", "even")
+    assert finding.ratio is not None
+    assert finding.case == "60 rows an increment"
+    assert {name: len(seconds) for name, seconds in finding.series.items()} == dict.fromkeys(
         (BATCH, *AGAIN), 1 + QUICK_INCREMENTS
     )
 
@@ -68,32 +68,34 @@ def _with_fewer_rows(hand: Expert) -> Expert:
 
 def test_a_wrong_answer_gets_the_verdict(bench: Bench) -> None:
     wrong = replace(GROUPBY_QUESTION, hand=_with_fewer_rows(GROUPBY_QUESTION.hand))
-    (found,) = asked(bench, wrong)
-    assert found.verdict == "wrong"
-    assert found.is_bad
-    assert found.note.startswith("batch 0 of 60: rows ")
+    (finding,) = findings_of(bench, wrong)
+    assert finding.verdict == "wrong"
+    assert finding.is_bad
+    assert finding.note.startswith("batch 0 of 60: rows ")
 
 
 @pytest.mark.slow
 def test_the_join_of_the_paper(bench: Bench) -> None:
-    (found,) = asked(bench, JOIN_QUESTION)
-    assert found.verdict in ("faster", "slower", "even")
+    (finding,) = findings_of(bench, JOIN_QUESTION)
+    assert finding.verdict in ("faster", "slower", "even")
 
 
 @pytest.mark.slow
 def test_a_loop_is_asked_in_all_ways_and_a_diffused_one_has_an_error(bench: Bench) -> None:
     ways = ("default", "diffuse")
-    exact, diffused = asked(bench, question("loop", "", MEANS, HAND, ways))  # type: ignore[arg-type]
-    assert [each.is_bad for each in (exact, diffused)] == [False, False]
+    exact, diffused = findings_of(bench, question("loop", "", MEANS, HAND, ways))  # type: ignore[arg-type]
+    assert [finding.is_bad for finding in (exact, diffused)] == [False, False]
     assert (exact.figures["error"], exact.figures["stated error"]) == ("0", "")
     assert diffused.figures["stated error"]
     assert len([side for side in AGAIN if side in diffused.series]) == 1
 
 
-@pytest.mark.parametrize("shape", [GROUPBY, JOIN], ids=lambda each: each.name)
+@pytest.mark.parametrize("shape", [GROUPBY, JOIN], ids=lambda shape: shape.name)
 def test_a_case_of_scale(bench: Bench, shape: Shape) -> None:
-    found = list(measured(bench, Case(shape, TINY.rows, TINY.keys), (20, 2_000), 1, lambda _: None))
-    *rows, whole = found
+    findings = list(
+        measure_case(bench, Case(shape, TINY.rows, TINY.keys), (20, 2_000), 1, lambda _: None)
+    )
+    *rows, whole = findings
     assert [row.figures["batch rows"] for row in rows] == [20, 2_000]
     assert all(row.verdict in ("faster", "slower", "even") for row in rows)
     assert whole.verdict == "right"
@@ -109,13 +111,13 @@ def test_a_large_history_is_recomputed_once(bench: Bench, monkeypatch: pytest.Mo
     asked: list[str] = []
     again = Stage.again
 
-    def counted(stage: Stage, side: str, use: Callable[[DataFrame], object]) -> object:
+    def note_side(stage: Stage, side: str, use: Callable[[DataFrame], object]) -> object:
         asked.append(side)
         return again(stage, side, use)
 
-    monkeypatch.setattr(Stage, "again", counted)
+    monkeypatch.setattr(Stage, "again", note_side)
     case = Case(GROUPBY, TINY.rows, TINY.keys)
-    *rows, whole = measured(bench, case, (20, 200), 2, lambda _: None)
+    *rows, whole = measure_case(bench, case, (20, 200), 2, lambda _: None)
     assert sorted(asked) == sorted(AGAIN)
     assert whole.verdict == "right"
     assert len({(row.figures["engine ms"], row.figures["by hand ms"]) for row in rows}) == 1
@@ -123,30 +125,30 @@ def test_a_large_history_is_recomputed_once(bench: Bench, monkeypatch: pytest.Mo
 
 
 def test_another_answer_is_seen(bench: Bench) -> None:
-    made = history(bench.spark, bench.data, TINY)
-    with opened(bench, GROUPBY, made, TINY) as stage:
+    folder = history(bench.spark, bench.data, TINY)
+    with open_stage(bench, GROUPBY, folder, TINY) as stage:
         assert stage.differences() == []
         stage.supply.add()
         assert len(stage.differences()) == 2
 
 
 def test_a_history_is_made_once_and_has_its_rows(bench: Bench) -> None:
-    made = history(bench.spark, bench.data, TINY)
-    times = {file: file.stat().st_mtime_ns for file in made.rglob("*.parquet")}
-    assert history(bench.spark, bench.data, TINY) == made
-    assert {file: file.stat().st_mtime_ns for file in made.rglob("*.parquet")} == times
-    facts = bench.spark.read.parquet(str(made / "numbers"))
+    folder = history(bench.spark, bench.data, TINY)
+    times = {file: file.stat().st_mtime_ns for file in folder.rglob("*.parquet")}
+    assert history(bench.spark, bench.data, TINY) == folder
+    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.parquet")} == times
+    facts = bench.spark.read.parquet(str(folder / "numbers"))
     assert facts.count() == TINY.rows
     assert 0 < facts.select("K").distinct().count() <= TINY.keys
-    assert sorted(file.name for file in (made / "groups").iterdir()) == ["history-00.parquet"]
+    assert sorted(file.name for file in (folder / "groups").iterdir()) == ["history-00.parquet"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", sample(SHAPES, 2), ids=lambda each: each.name)
+@pytest.mark.parametrize("shape", sample(SHAPES, 2), ids=lambda shape: shape.name)
 def test_deletions(bench: Bench, shape: Shape) -> None:
-    found = with_deletions(bench, shape, TINY, 0.5, 1)
-    assert found.verdict in ("faster", "slower", "even")
-    assert found.figures["deleted %"] == 50
+    finding = with_deletions(bench, shape, TINY, 0.5, 1)
+    assert finding.verdict in ("faster", "slower", "even")
+    assert finding.figures["deleted %"] == 50
 
 
 def test_sums_know_rows_from_each_other(spark: SparkSession) -> None:
@@ -160,10 +162,10 @@ def test_sums_know_rows_from_each_other(spark: SparkSession) -> None:
 
 def test_costs_are_those_of_the_block(spark: SparkSession) -> None:
     rows = spark.range(0, 100, 1, 2)
-    with spent(spark) as cost:
+    with measure_cost(spark) as cost:
         rows.repartition(2, "id").count()
     assert cost.jobs >= 1
     assert cost.shuffled > 0
-    with spent(spark) as nothing:
+    with measure_cost(spark) as nothing:
         pass
     assert (nothing.jobs, nothing.shuffled, nothing.read) == (0, 0, 0)

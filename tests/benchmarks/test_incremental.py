@@ -16,11 +16,11 @@ from benchmarks.incremental import NAMES, facts, line, main, reads_line, run, wr
 from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_data import FILES, GONE, Supply, history_of
 from benchmarks.incremental_flat import flat
-from benchmarks.incremental_memory import _limit_seen, _loads, limited, memory
+from benchmarks.incremental_memory import _limit_seen, _loads, memory, memory_limit
 from benchmarks.incremental_pairs import Pairs, measure, told
 from benchmarks.incremental_process import below, memory_of, slope
 from benchmarks.incremental_queries import WORKLOADS, Workload, text_of
-from benchmarks.incremental_run import Bench, opened, program
+from benchmarks.incremental_run import Bench, open_stage, program
 from tests.effort import sample
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ TINY = 0.001
 # --- without Spark -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workload", BY_NAME.values(), ids=lambda each: each.name)
+@pytest.mark.parametrize("workload", BY_NAME.values(), ids=lambda workload: workload.name)
 def test_every_text_is_a_program(workload: Workload, tmp_path: Path) -> None:
-    found = program(text_of(workload, tmp_path))
-    tables = {Path(stream.path or "").name for stream in found.streams}
+    compiled = program(text_of(workload, tmp_path))
+    tables = {Path(stream.path or "").name for stream in compiled.streams}
     assert tables == {table.name for table in workload.tables}
-    assert any(stream.deletes for stream in found.streams) == bool(workload.deleted)
+    assert any(stream.deletes for stream in compiled.streams) == bool(workload.deleted)
 
 
 def test_the_chain_has_three_joins_two_group_bys_and_a_filter(tmp_path: Path) -> None:
@@ -54,15 +54,15 @@ def supply(workload: Workload, folder: Path, scale: float = TINY) -> Supply:
     return Supply(folder / "run", history, workload.tables, size, workload.deleted)
 
 
-@pytest.mark.parametrize("workload", BY_NAME.values(), ids=lambda each: each.name)
+@pytest.mark.parametrize("workload", BY_NAME.values(), ids=lambda workload: workload.name)
 def test_histories_and_batches_have_their_sizes(workload: Workload, tmp_path: Path) -> None:
-    made = supply(workload, tmp_path)
-    size = made.size
+    supplied = supply(workload, tmp_path)
+    size = supplied.size
     for table in workload.tables:
         files = sorted((tmp_path / "run" / table.name).iterdir())
         assert len(files) == FILES
         assert sum(pq.read_metadata(file).num_rows for file in files) == int(size.rows * table.part)
-    batch = [made.add() for _ in range(2)][-1]
+    batch = [supplied.add() for _ in range(2)][-1]
     rows = sum(pq.read_metadata(file).num_rows for file in batch)
     assert rows == pytest.approx(size.batch, abs=len(workload.tables))
 
@@ -70,18 +70,18 @@ def test_histories_and_batches_have_their_sizes(workload: Workload, tmp_path: Pa
 def test_each_key_of_a_join_has_as_many_matches_as_it_should(tmp_path: Path) -> None:
     for name, matches in (("join", 1), ("join-many", 100)):
         workload = BY_NAME[name]
-        made = supply(workload, tmp_path / name)
-        keys = pq.read_table(made.folder / "right").column("C").to_numpy()
+        supplied = supply(workload, tmp_path / name)
+        keys = pq.read_table(supplied.folder / "right").column("C").to_numpy()
         counts = np.unique(keys, return_counts=True)[1]
         assert set(counts.tolist()) == {matches}
 
 
 def test_only_rows_that_are_there_are_deleted_and_once(tmp_path: Path) -> None:
-    made = supply(BY_NAME["extremes"], tmp_path)
-    there = pq.read_table(made.folder / "numbers").to_pylist()
+    supplied = supply(BY_NAME["extremes"], tmp_path)
+    there = pq.read_table(supplied.folder / "numbers").to_pylist()
     for _ in range(5):
-        made.add()
-    for row in pq.read_table(made.folder / GONE).to_pylist():
+        supplied.add()
+    for row in pq.read_table(supplied.folder / GONE).to_pylist():
         there.remove(row)
 
 
@@ -149,18 +149,18 @@ def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("workload", sample(WORKLOADS, 4), ids=lambda each: each.name)
+@pytest.mark.parametrize("workload", sample(WORKLOADS, 4), ids=lambda workload: workload.name)
 def test_a_workload(bench: Bench, workload: Workload) -> None:
-    found = measure(bench, workload)
-    assert found.problems == []
-    assert [report.jobs for report in found.reports] == [1]
-    assert all(len(seconds) == 1 for seconds in found.seconds.values())
-    assert str(bench.data) not in json.dumps(found.as_json())
+    measurement = measure(bench, workload)
+    assert measurement.problems == []
+    assert [report.jobs for report in measurement.reports] == [1]
+    assert all(len(seconds) == 1 for seconds in measurement.seconds.values())
+    assert str(bench.data) not in json.dumps(measurement.as_json())
 
 
 @pytest.mark.spark
 def test_an_answer_that_is_not_the_same_is_told(bench: Bench) -> None:
-    with opened(bench, BY_NAME["histogram"]) as stage:
+    with open_stage(bench, BY_NAME["histogram"]) as stage:
         assert stage.differences() == []
         stage.supply.add()
         assert len(stage.differences()) >= 2
@@ -170,21 +170,21 @@ def test_an_answer_that_is_not_the_same_is_told(bench: Bench) -> None:
 @pytest.mark.slow
 def test_the_other_figures(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     names = {"chain", "floor", "load"}
-    found = run(bench, names & set(NAMES))
-    assert set(found) == names
-    assert all("failed" not in each["verdict"] for each in found.values())
-    assert "differs" not in found["chain"]["verdict"]
+    results = run(bench, names & set(NAMES))
+    assert set(results) == names
+    assert all("failed" not in result["verdict"] for result in results.values())
+    assert "differs" not in results["chain"]["verdict"]
     shown = capsys.readouterr().out
-    assert all(facts(name, found[name])[0] in shown for name in names)
+    assert all(facts(name, results[name])[0] in shown for name in names)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_course_of_batches(bench: Bench) -> None:
-    found = flat(bench, batches=20)
-    assert found["jobs"] == [1]
-    assert set(found["growth"]) == {"x1", "x10"}
-    assert found["memory"]["workers"]["last_bytes"] > 0
+    result = flat(bench, batches=20)
+    assert result["jobs"] == [1]
+    assert set(result["growth"]) == {"x1", "x10"}
+    assert result["memory"]["workers"]["last_bytes"] > 0
 
 
 @pytest.mark.spark
@@ -192,7 +192,7 @@ def test_a_limit_stops_a_task_that_needs_more(bench: Bench, tmp_path: Path) -> N
     file = tmp_path / "large"
     with file.open("wb") as stream:
         stream.truncate(1 << 29)
-    with limited(bench.spark, 400 << 20):
+    with memory_limit(bench.spark, 400 << 20):
         assert _limit_seen(bench.spark) == 400 << 20
         assert not _loads(bench.spark, [file])
     assert _limit_seen(bench.spark) != 400 << 20
@@ -202,6 +202,6 @@ def test_a_limit_stops_a_task_that_needs_more(bench: Bench, tmp_path: Path) -> N
 @pytest.mark.spark
 @pytest.mark.slow
 def test_batches_under_a_limit(bench: Bench) -> None:
-    found = memory(bench)
-    assert "batch failed" not in found["verdict"]
-    assert found["limited_peak_data_bytes"] <= found["limit_bytes"]
+    result = memory(bench)
+    assert "batch failed" not in result["verdict"]
+    assert result["limited_peak_data_bytes"] <= result["limit_bytes"]

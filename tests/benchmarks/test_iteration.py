@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.incremental_data import GONE, Supply, history_of
 from benchmarks.incremental_run import Bench, program
-from benchmarks.iteration import NAMES, lines, main, shortened
-from benchmarks.iteration_answers import distance, matched, norm
+from benchmarks.iteration import NAMES, lines, main, shorten
+from benchmarks.iteration_answers import distance, matched_distance, norm
 from benchmarks.iteration_data import LAYERS, rmat, squares
 from benchmarks.iteration_error import Series, _untrue, error
 from benchmarks.iteration_flat import flat
@@ -24,9 +24,9 @@ from benchmarks.iteration_hand import STARTS
 from benchmarks.iteration_numpy import means, page_ranks
 from benchmarks.iteration_pairs import Found, measure
 from benchmarks.iteration_paper import PaperMeans, PaperRanks
-from benchmarks.iteration_plot import drawn, series
+from benchmarks.iteration_plot import draw_results, series
 from benchmarks.iteration_queries import CASES, MEANS, REACHED, SMALL, Case
-from benchmarks.iteration_run import laned
+from benchmarks.iteration_run import open_lane
 from tests.effort import sample
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def chance() -> np.random.Generator:
 # --- without Spark -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda each: each.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_text_is_a_program_with_one_loop(case: Case, tmp_path: Path) -> None:
-    found = program(case.text_of(tmp_path))
-    kinds = [type(node).__name__ for node in found.nodes]
+    compiled = program(case.text_of(tmp_path))
+    kinds = [type(node).__name__ for node in compiled.nodes]
     assert kinds.count("Repeated") == 1
-    assert any(stream.deletes for stream in found.streams) == bool(case.deleted)
+    assert any(stream.deletes for stream in compiled.streams) == bool(case.deleted)
 
 
 def supply(case: Case, folder: Path, scale: float) -> Supply:
@@ -81,26 +81,26 @@ def test_points_are_in_four_squares() -> None:
     assert len({(a > 5, b > 5) for a, b in zip(x, y, strict=True)}) == 4
 
 
-def graph_of(made: Supply) -> networkx.MultiDiGraph[int]:
+def graph_of(supplied: Supply) -> networkx.MultiDiGraph[int]:
     graph: networkx.MultiDiGraph[int] = networkx.MultiDiGraph()
-    for row in pq.read_table(made.folder / "forest").to_pylist():
+    for row in pq.read_table(supplied.folder / "forest").to_pylist():
         graph.add_edge(row["src"], row["dst"])
     return graph
 
 
 def test_the_forest_is_one_and_no_path_in_it_is_long(tmp_path: Path) -> None:
-    made = supply(REACHED, tmp_path, 0.01)
-    graph = graph_of(made)
+    supplied = supply(REACHED, tmp_path, 0.01)
+    graph = graph_of(supplied)
     assert networkx.is_arborescence(graph)
     assert len(graph) == 1_001
     assert networkx.dag_longest_path_length(graph) <= LAYERS
     for _ in range(5):
-        made.add()
-    grown = graph_of(made)
+        supplied.add()
+    grown = graph_of(supplied)
     assert grown.number_of_edges() > graph.number_of_edges()
     assert networkx.dag_longest_path_length(grown) <= LAYERS
-    there = pq.read_table(made.folder / "forest").to_pylist()
-    for row in pq.read_table(made.folder / GONE).to_pylist():
+    there = pq.read_table(supplied.folder / "forest").to_pylist()
+    for row in pq.read_table(supplied.folder / GONE).to_pylist():
         there.remove(row)
 
 
@@ -116,10 +116,10 @@ def test_ranks_by_numpy_are_those_of_the_definition() -> None:
             if one in ranks:
                 degree = sum(src == one for src, _ in links)
                 sums[other] = sums.get(other, 0.0) + ranks[one] / degree
-        ranks = {page: 0.15 + 0.85 * each for page, each in sums.items()}
+        ranks = {page: 0.15 + 0.85 * total for page, total in sums.items()}
     src, dst = np.array(links).T
-    found = page_ranks(5, src, dst, 3)
-    assert found == pytest.approx([ranks.get(page, 0.0) for page in range(5)])
+    by_numpy = page_ranks(5, src, dst, 3)
+    assert by_numpy == pytest.approx([ranks.get(page, 0.0) for page in range(5)])
 
 
 def points(count: int) -> np.ndarray:
@@ -127,9 +127,9 @@ def points(count: int) -> np.ndarray:
 
 
 def test_the_centroids_are_the_middles_of_the_squares() -> None:
-    found = means(points(4_000), np.array(STARTS), 10)
+    centroids = means(points(4_000), np.array(STARTS), 10)
     wanted = np.array([(3.0, 3.0), (3.0, 7.0), (7.0, 3.0), (7.0, 7.0)])
-    assert matched(found, wanted) < 0.5
+    assert matched_distance(centroids, wanted) < 0.5
 
 
 def test_the_scheme_of_the_paper_counts_ranks_twice() -> None:
@@ -145,18 +145,18 @@ def test_the_scheme_of_the_paper_counts_ranks_twice() -> None:
 def test_the_scheme_of_the_paper_without_a_batch_is_the_loop() -> None:
     history = rmat(chance(), 100, 1_000)
     nothing = np.empty(0, np.int32)
-    found = PaperRanks("once", 100, 10, *history).take(nothing, nothing)
-    assert found == pytest.approx(page_ranks(100, *history, 10))
+    by_scheme = PaperRanks("once", 100, 10, *history).take(nothing, nothing)
+    assert by_scheme == pytest.approx(page_ranks(100, *history, 10))
 
 
 def test_the_scheme_of_the_paper_makes_old_points_weigh_more_and_more() -> None:
     old, new = points(400), points(400) + 0.05
     scheme = PaperMeans("published", np.array(STARTS), 10, old)
-    found = [scheme.take(new) for _ in range(30)][-1]
+    centroids = [scheme.take(new) for _ in range(30)][-1]
     assert scheme.sums[:, 2].sum() > 2**29 * 400
-    assert matched(found, means(old, np.array(STARTS), 10)) < 0.3
+    assert matched_distance(centroids, means(old, np.array(STARTS), 10)) < 0.3
     once = PaperMeans("once", np.array(STARTS), 10, old).take(new)
-    assert matched(once, means(np.concatenate([old, new]), np.array(STARTS), 10)) < 1e-9
+    assert matched_distance(once, means(np.concatenate([old, new]), np.array(STARTS), 10)) < 1e-9
 
 
 # --- figures -----------------------------------------------------------------------------
@@ -177,48 +177,52 @@ def test_points_are_compared_with_the_nearest() -> None:
 
 
 def test_the_median_of_pairs_decides_and_a_refusal_is_no_failure() -> None:
-    found = Found(SMALL)
-    found.seconds = {"default": [1.0, 2.0, 1.0], "hand": [9.0, 8.0, 5.0], "recompute": [1.0] * 3}
-    assert found.ratios("default") == [9.0, 4.0, 5.0]
-    assert found.verdict == "PASS"
-    found.seconds["hand"] = [4.0, 8.0, 5.0]
-    assert found.verdict == "FAIL"
-    found.refused = {"default": "not today"}
-    assert found.verdict == "SKIPPED: default: not today"
-    found.refused, found.slow = {}, {"default": "given up after 9 s"}
-    found.seconds = {}
-    assert found.verdict == "FAIL: given up after 9 s"
-    assert lines(found)[-1].endswith("| FAIL: given up after 9 s |")
-    found.problems.append("k differs")
-    assert found.verdict == "FAIL: k differs"
+    measurement = Found(SMALL)
+    measurement.seconds = {
+        "default": [1.0, 2.0, 1.0],
+        "hand": [9.0, 8.0, 5.0],
+        "recompute": [1.0] * 3,
+    }
+    assert measurement.ratios("default") == [9.0, 4.0, 5.0]
+    assert measurement.verdict == "PASS"
+    measurement.seconds["hand"] = [4.0, 8.0, 5.0]
+    assert measurement.verdict == "FAIL"
+    measurement.refused = {"default": "not today"}
+    assert measurement.verdict == "SKIPPED: default: not today"
+    measurement.refused, measurement.slow = {}, {"default": "given up after 9 s"}
+    measurement.seconds = {}
+    assert measurement.verdict == "FAIL: given up after 9 s"
+    assert lines(measurement)[-1].endswith("| FAIL: given up after 9 s |")
+    measurement.problems.append("k differs")
+    assert measurement.verdict == "FAIL: k differs"
 
 
 def test_a_case_that_failed_at_once_is_told() -> None:
-    found = Found(MEANS, problems=["failed: X"])
-    assert lines(found)[-1].endswith("| FAIL: failed: X |")
-    assert found.as_json()["ratios"] == {}
+    measurement = Found(MEANS, problems=["failed: X"])
+    assert lines(measurement)[-1].endswith("| FAIL: failed: X |")
+    assert measurement.as_json()["ratios"] == {}
 
 
 def test_a_bound_that_does_not_hold_is_seen() -> None:
-    found = Series([0.1, 0.3], [0.2, 0.2], ["bound", "residual"])
-    assert list(_untrue(found)) == []
-    found.kinds[1] = "bound"
-    assert list(_untrue(found)) == ["the error of batch 2 is greater than its bound"]
+    errors = Series([0.1, 0.3], [0.2, 0.2], ["bound", "residual"])
+    assert list(_untrue(errors)) == []
+    errors.kinds[1] = "bound"
+    assert list(_untrue(errors)) == ["the error of batch 2 is greater than its bound"]
 
 
 def test_long_series_are_shortened() -> None:
-    found = shortened({"about": "a", "x": {"y": [float(n) for n in range(100)], "z": [1, 2]}})
-    assert found == {"about": "a", "x": {"y": "0, 50, 99", "z": [1, 2]}}
+    short = shorten({"about": "a", "x": {"y": [float(n) for n in range(100)], "z": [1, 2]}})
+    assert short == {"about": "a", "x": {"y": "0, 50, 99", "z": [1, 2]}}
 
 
 def test_the_lines_of_a_plot() -> None:
-    found = {
+    errors = {
         "paper": {"once": [1.0]},
         "size": 3.0,
         "diffuse": {"true": [0.1], "stated": [0.2], "kinds": ["bound"]},
         "other": {"skipped": "not there"},
     }
-    assert dict(series(found)) == {
+    assert dict(series(errors)) == {
         "the paper's scheme, once": [1.0],
         "diffuse: true error": [0.1],
         "diffuse: stated (bound)": [0.2],
@@ -228,8 +232,8 @@ def test_the_lines_of_a_plot() -> None:
 def test_plots_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     errors = {"kmeans": {"diffuse": {"true": [0.1], "stated": [0.2], "kinds": ["residual"]}}}
-    found = {"error": errors, "flat": {"about": "a", "x": {"seconds": [0.1], "ways": "exact"}}}
-    files = drawn(found, tmp_path / "new")
+    results = {"error": errors, "flat": {"about": "a", "x": {"seconds": [0.1], "ways": "exact"}}}
+    files = draw_results(results, tmp_path / "new")
     assert sorted(file.suffix for file in files) == [".png", ".png", ".svg", ".svg"]
     assert all(file.stat().st_size for file in files)
 
@@ -253,18 +257,20 @@ def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("case", sample(CASES, 2), ids=lambda each: each.name)
+@pytest.mark.parametrize("case", sample(CASES, 2), ids=lambda case: case.name)
 def test_a_case(bench: Bench, case: Case) -> None:
-    found = measure(bench, case)
-    assert found.problems == []
-    assert set(found.ways) | set(found.refused) == set(case.ways)
-    assert set(found.refused) <= {"diffuse"}
-    assert found.slow == {}
-    assert all(len(seconds) == 1 for seconds in found.seconds.values())
-    assert all([report.jobs for report in each] == [1] for each in found.reports.values())
-    for way in set(found.ways) & {"exact", "recompute"}:
-        assert found.as_json()["loops"][way]["ways"] == {way: 1}
-    assert str(bench.data) not in json.dumps(found.as_json())
+    measurement = measure(bench, case)
+    assert measurement.problems == []
+    assert set(measurement.ways) | set(measurement.refused) == set(case.ways)
+    assert set(measurement.refused) <= {"diffuse"}
+    assert measurement.slow == {}
+    assert all(len(seconds) == 1 for seconds in measurement.seconds.values())
+    assert all(
+        [report.jobs for report in reports] == [1] for reports in measurement.reports.values()
+    )
+    for way in set(measurement.ways) & {"exact", "recompute"}:
+        assert measurement.as_json()["loops"][way]["ways"] == {way: 1}
+    assert str(bench.data) not in json.dumps(measurement.as_json())
 
 
 @pytest.mark.spark
@@ -273,7 +279,7 @@ def test_the_truth_by_numpy_is_that_of_the_loop(bench: Bench) -> None:
     from benchmarks.iteration_error import CENTROIDS, RANKS, _nodes, _rows
 
     for subject in (RANKS, CENTROIDS):
-        with laned(bench, subject.case, "recompute") as lane:
+        with open_lane(bench, subject.case, "recompute") as lane:
             rows = _rows(lane.feed.supply.folder / subject.case.table.name)
             truth = subject.truth(_nodes(subject.case, bench), rows)
             assert subject.distance(subject.answer(lane), truth) < 1e-9
@@ -282,9 +288,9 @@ def test_the_truth_by_numpy_is_that_of_the_loop(bench: Bench) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_errors_and_courses(bench: Bench) -> None:
-    found = error(bench, batches=2)
-    assert not found["verdict"].startswith("FAIL")
-    assert all(len(each) == 2 for each in found["kmeans"]["paper"].values())
+    results = error(bench, batches=2)
+    assert not results["verdict"].startswith("FAIL")
+    assert all(len(distances) == 2 for distances in results["kmeans"]["paper"].values())
     course = flat(bench, batches=3)
     assert course["reachability"]["ways"] == "exact"
     assert len(course["pagerank-small"]["seconds"]) == 3

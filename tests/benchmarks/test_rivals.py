@@ -15,13 +15,20 @@ import pytest
 
 from benchmarks.experiments import rivals_process
 from benchmarks.experiments.base import Finding, Options
-from benchmarks.experiments.larger import Outcome, answer, batch_text, ending, spilled, stream_text
+from benchmarks.experiments.larger import (
+    Outcome,
+    answer,
+    batch_text,
+    ending,
+    spilled_bytes,
+    stream_text,
+)
 from benchmarks.experiments.rival_scripts.flink_side import short
-from benchmarks.experiments.rivals import Plan, compared, measured
+from benchmarks.experiments.rivals import Plan, compare_answers, findings_of_query
 from benchmarks.experiments.rivals_duckdb import DuckDB
-from benchmarks.experiments.rivals_files import Files, Form, filed, write
+from benchmarks.experiments.rivals_files import Files, Form, files_of, write
 from benchmarks.experiments.rivals_following import Follower
-from benchmarks.experiments.rivals_process import Process, Watched, change_of, watched
+from benchmarks.experiments.rivals_process import Process, Watched, change_of, start_side
 from benchmarks.experiments.rivals_queries import QUERIES, Query
 from benchmarks.experiments.rivals_sides import Answer, Late, Refused, Side, Skipped, Table
 from benchmarks.experiments.rivals_spark import PlainSpark
@@ -98,7 +105,7 @@ def test_all_forms_hold_the_same_rows(tmp_path: Path) -> None:
 
 def test_each_side_sees_a_batch_when_it_is_revealed(tmp_path: Path) -> None:
     query = BY_NAME["extremes"]
-    with filed(tmp_path, query, query.size(240, 40)) as files:
+    with files_of(tmp_path, query, query.size(240, 40)) as files:
         folder = files.open("other")
         number = files.add()
         files.prepare(number, "debezium")
@@ -112,10 +119,10 @@ def test_each_side_sees_a_batch_when_it_is_revealed(tmp_path: Path) -> None:
         assert (ops.count("c"), ops.count("d")) == (32, 8)
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda each: each.name)
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_every_query_is_a_program(query: Query, tmp_path: Path) -> None:
-    found = program(text_of(query.workload, tmp_path))
-    assert {Path(stream.path or "").name for stream in found.streams} == {
+    compiled = program(text_of(query.workload, tmp_path))
+    assert {Path(stream.path or "").name for stream in compiled.streams} == {
         table.name for table in query.workload.tables
     }
 
@@ -162,8 +169,8 @@ Started = Callable[[str], Process]
 
 
 @pytest.fixture
-def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
-    """Starts an engine that was made up, in an environment that is this one."""
+def start_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
+    """Start a made-up engine in the environment of the tests."""
     monkeypatch.setattr(rivals_process, "ENVIRONMENTS", tmp_path / "rivals")
     monkeypatch.setattr(rivals_process, "SCRIPTS", tmp_path)
     monkeypatch.setattr(rivals_process, "QUIET", 0.1)
@@ -187,15 +194,15 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Started
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[Files]:
     query = BY_NAME["distinct"]
-    with filed(tmp_path / "data", query, query.size(240, 40)) as found:
-        yield found
+    with files_of(tmp_path / "data", query, query.size(240, 40)) as files:
+        yield files
 
 
 def side_of(process: Process, files: Files, patience: float = 20) -> Side:
     options = Options(quick=True, rounds=1, data=files.folder, seed=1, master="")
     table = Table(BY_NAME["distinct"], files, options, Session(), patience, lambda _: None)
     files.prepare(0, "csv")
-    return watched(Watched(table, "some", process, "csv"))
+    return start_side(Watched(table, "some", process, "csv"))
 
 
 def keys(files: Files) -> Answer:
@@ -204,26 +211,28 @@ def keys(files: Files) -> Answer:
     return answer(BY_NAME["distinct"], files.supply.folder)
 
 
-def test_an_engine_is_done_when_its_answer_is_right(started: Started, files: Files) -> None:
-    side = side_of(started(RIGHT), files)
+def test_an_engine_is_done_when_its_answer_is_right(start_engine: Started, files: Files) -> None:
+    side = side_of(start_engine(RIGHT), files)
     assert 0 < side.take(0, keys(files)) < 20
     assert side.answer() is None
 
 
-def test_an_engine_that_rests_with_another_answer_is_wrong(started: Started, files: Files) -> None:
-    side = side_of(started(WRONG), files)
+def test_an_engine_that_rests_with_another_answer_is_wrong(
+    start_engine: Started, files: Files
+) -> None:
+    side = side_of(start_engine(WRONG), files)
     with pytest.raises(Late, match="wrong: at rest with 1 rows off"):
         side.take(0, keys(files))
 
 
-def test_an_engine_is_given_up(started: Started, files: Files) -> None:
-    side = side_of(started(SILENT), files, patience=0.01)
+def test_an_engine_is_given_up(start_engine: Started, files: Files) -> None:
+    side = side_of(start_engine(SILENT), files, patience=0.01)
     with pytest.raises(Late, match=r"given up after 0 s, \d+ rows off"):
         side.take(0, keys(files))
 
 
-def test_an_engine_says_no(started: Started, files: Files) -> None:
-    process = started(NO)
+def test_an_engine_says_no(start_engine: Started, files: Files) -> None:
+    process = start_engine(NO)
     with pytest.raises(Refused, match="not that"):
         side_of(process, files)
 
@@ -253,7 +262,7 @@ def test_bytes_that_were_spilled_are_added_up(tmp_path: Path) -> None:
     ]
     lines = [{"Event": "SparkListenerJobEnd"}, *ends, {"Event": "SparkListenerTaskEnd"}]
     (tmp_path / "events").write_text("\n".join(map(json.dumps, lines)))
-    assert spilled(tmp_path) == 12
+    assert spilled_bytes(tmp_path) == 12
 
 
 def test_how_a_process_ended_is_told() -> None:
@@ -316,8 +325,8 @@ def row_of(
     spark: SparkSession, folder: Path, query: Query, rivals: list[DuckDB | PlainSpark]
 ) -> dict[str, Finding]:
     options = Options(quick=True, rounds=1, data=folder, seed=1, master="")
-    found = measured(query, rivals, TINY, options, Session(spark), lambda _: None)
-    by_name = {each.case.rpartition(": ")[2]: each for each in found}
+    findings = findings_of_query(query, rivals, TINY, options, Session(spark), lambda _: None)
+    by_name = {finding.case.rpartition(": ")[2]: finding for finding in findings}
     assert not list(folder.glob("run-*")), "a run has left its folder behind"
     return by_name
 
@@ -325,42 +334,42 @@ def row_of(
 @pytest.mark.spark
 def test_what_engines_say_is_in_the_table(spark: SparkSession, tmp_path: Path) -> None:
     rivals = [StructuredStreaming(), DuckDB(), Liar(), Absent(), Never()]
-    found = row_of(spark, tmp_path, BY_NAME["histogram"], rivals)  # type: ignore[arg-type]
-    assert found["incmrql"].verdict == "right"
-    no = found["Structured Streaming"]
+    row = row_of(spark, tmp_path, BY_NAME["histogram"], rivals)  # type: ignore[arg-type]
+    assert row["incmrql"].verdict == "right"
+    no = row["Structured Streaming"]
     assert no.verdict == "refused"
     assert no.note.startswith("update mode: AnalysisException")
     assert str(tmp_path) not in no.note
-    assert found["DuckDB, again"].figures["answer"] == "right"
-    assert found["DuckDB, again"].ratio is not None
-    assert found["Liar"].figures["answer"] == "wrong"
-    assert found["Liar"].note.startswith("rows ")
-    assert found["Absent"].verdict == "skipped: not installed"
-    assert found["Never"].figures["answer"] == "wrong"
-    assert (found["Never"].verdict, found["Never"].ratio) == ("differs", None)
+    assert row["DuckDB, again"].figures["answer"] == "right"
+    assert row["DuckDB, again"].ratio is not None
+    assert row["Liar"].figures["answer"] == "wrong"
+    assert row["Liar"].note.startswith("rows ")
+    assert row["Absent"].verdict == "skipped: not installed"
+    assert row["Never"].figures["answer"] == "wrong"
+    assert (row["Never"].verdict, row["Never"].ratio) == ("differs", None)
 
 
 @pytest.mark.spark
 def test_structured_streaming_keeps_an_average(spark: SparkSession, tmp_path: Path) -> None:
-    found = row_of(spark, tmp_path, BY_NAME["average"], [StructuredStreaming()])  # type: ignore[list-item]
-    streaming = found["Structured Streaming"]
+    row = row_of(spark, tmp_path, BY_NAME["average"], [StructuredStreaming()])  # type: ignore[list-item]
+    streaming = row["Structured Streaming"]
     assert streaming.figures["answer"] == "right"
     assert streaming.verdict in ("faster", "slower", "even")
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("query", sample(QUERIES, 4), ids=lambda each: each.name)
+@pytest.mark.parametrize("query", sample(QUERIES, 4), ids=lambda query: query.name)
 def test_both_recomputations_agree_with_us(
     spark: SparkSession, tmp_path: Path, query: Query
 ) -> None:
-    found = row_of(spark, tmp_path, query, [PlainSpark(), DuckDB()])
-    assert found["incmrql"].verdict == "right"
+    row = row_of(spark, tmp_path, query, [PlainSpark(), DuckDB()])
+    assert row["incmrql"].verdict == "right"
     for name in ("Spark, again", "DuckDB, again"):
-        assert found[name].figures["answer"] == "right", found[name].note
+        assert row[name].figures["answer"] == "right", row[name].note
 
 
 def test_columns_count_by_their_places() -> None:
     ours, theirs = pa.table({"K": [1, 2]}), pa.table({"k": [2, 1]})
-    assert compared(ours, theirs, BY_NAME["distinct"]) == []
-    assert compared(ours, pa.table({"k": [2, 3]}), BY_NAME["distinct"]) == ["K differs"]
+    assert compare_answers(ours, theirs, BY_NAME["distinct"]) == []
+    assert compare_answers(ours, pa.table({"k": [2, 3]}), BY_NAME["distinct"]) == ["K differs"]

@@ -21,9 +21,9 @@ def comparison() -> Comparison:
 
 
 def test_the_median_of_paired_ratios_and_what_was_counted_are_shown() -> None:
-    found = comparison()
-    assert found.differences() == "state_read 30.0 -> 60.0"
-    line = found.line("a", found.differences())
+    compared = comparison()
+    assert compared.differences() == "state_read 30.0 -> 60.0"
+    line = compared.line("a", compared.differences())
     assert line == "| a | 2,000 ms | 4,000 ms | 2.00 (2.00-2.00) | state_read 30.0 -> 60.0 |"
 
 

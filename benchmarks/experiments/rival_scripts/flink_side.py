@@ -37,15 +37,15 @@ def main() -> None:
         for name, value in SETTINGS.items():
             environment.get_config().set(name, value)
         try:
-            job = started(environment, told)
+            job = start_job(environment, told)
         except Exception as error:
             say({"refused": short(error)})
         else:
             say({"ready": told["query"]})
 
 
-def started(environment: Any, told: dict[str, Any]) -> Any:
-    """The job of a query over folders that are watched."""
+def start_job(environment: Any, told: dict[str, Any]) -> Any:
+    """Start the job of a query over watched folders."""
     form = "debezium-json" if told["form"] == "debezium" else "csv"
     for name, columns in told["tables"].items():
         environment.execute_sql(

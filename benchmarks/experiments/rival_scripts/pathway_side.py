@@ -38,7 +38,7 @@ def histogram(tables: Mapping[str, Any]) -> Any:
     return counts.groupby(counts.n).reduce(counts.n, keys=pw.reducers.count())
 
 
-def filtered(tables: Mapping[str, Any]) -> Any:
+def filter_by_sum(tables: Mapping[str, Any]) -> Any:
     """Rows above the sum of their partners."""
     outer, inner = tables["outer"], tables["inner"]
     sums = inner.groupby(inner.K).reduce(inner.K, s=pw.reducers.sum(inner["C"]))
@@ -100,7 +100,7 @@ QUERIES: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
     "average": average,
     "join": join,
     "histogram": histogram,
-    "filter": filtered,
+    "filter": filter_by_sum,
     "extremes": extremes,
     "top": top,
     "distinct": distinct,

@@ -54,7 +54,7 @@ def bench(  # noqa: PLR0913 - the options of a command
             raise click.UsageError(message)
     main = load_experiments("benchmarks.experiments.main")
     if lists:
-        for name, about in main.listed():
+        for name, about in main.experiments():
             click.echo(f"{name:15} {about}")
         return 0
     request = main.Wish(names, quick, rounds or 0, data, write, as_json)
