@@ -26,7 +26,7 @@ def problem_at(text: str, start: int, end: int, label: str = "here") -> Diagnost
     return Diagnostic("T001", "a message", Span(SourceText(text, "q"), start, end), label)
 
 
-def drawn(text: str, start: int, end: int) -> list[str]:
+def line_and_caret(text: str, start: int, end: int) -> list[str]:
     """The line and the line with the caret, both without the gutter."""
     _, _, _, line, caret = problem_at(text, start, end, "").render().split("\n")
     return [line.partition("| ")[2], caret.partition("| ")[2]]
@@ -127,24 +127,24 @@ def test_a_warning_says_so() -> None:
     ],
 )
 def test_where_the_caret_is(text: str, start: int, end: int, caret: str) -> None:
-    assert drawn(text, start, end)[1] == caret
+    assert line_and_caret(text, start, end)[1] == caret
 
 
 def test_control_characters_are_replaced() -> None:
-    assert drawn("a\x1b[31m", 0, 1)[0] == "a\N{REPLACEMENT CHARACTER}[31m"
+    assert line_and_caret("a\x1b[31m", 0, 1)[0] == "a\N{REPLACEMENT CHARACTER}[31m"
 
 
 @pytest.mark.parametrize("start", [0, 79, 80, 81, 500, 999])
 def test_long_lines_are_cut_around_the_place(start: int) -> None:
     text = "".join(chr(ord("a") + n % 26) for n in range(1000))
-    line, caret = drawn(text, start, start + 1)
+    line, caret = line_and_caret(text, start, start + 1)
     assert len(line) <= 160 + 2 * len("...")
     assert line[caret.index("^")] == text[start]
     assert line.startswith("...") == (start > 80)
 
 
 def test_a_caret_does_not_run_out_of_a_cut_line() -> None:
-    line, caret = drawn("x" * 1000, 10, 900)
+    line, caret = line_and_caret("x" * 1000, 10, 900)
     assert len(caret) <= len(line)
 
 

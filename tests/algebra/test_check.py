@@ -35,7 +35,7 @@ from tests.generators.queries import scripts
 from tests.generators.tables import CATALOG
 
 
-def translated(text: str) -> Query:
+def query_of(text: str) -> Query:
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     return translate(script.items[-1].expr, script)
 
@@ -44,13 +44,13 @@ def translated(text: str) -> Query:
 def test_translated_queries_are_well_typed(text: str) -> None:
     with deep_recursion():
         try:
-            query = translated(text)
+            query = query_of(text)
         except QueryError as error:
             reject_if_refused(error)
         well_typed(query)
 
 
-SCAN = translated("R").parts[0][1]
+SCAN = query_of("R").parts[0][1]
 ROW = typed.Variable("x", 1, element(SCAN))
 A, S = rows.field(rows.var(ROW), "A"), rows.field(rows.var(ROW), "S")
 OTHER = typed.Variable("y", 2, INT)
@@ -102,4 +102,4 @@ def test_every_phase_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     spoiled = Query((), rows.var(OTHER))
     monkeypatch.setattr(Rewriter, "run", lambda _engine, _query, _rules: spoiled)
     with deep_recursion(), pytest.raises(InternalError):
-        strategy.normal_form(translated("R"))
+        strategy.normal_form(query_of("R"))

@@ -22,7 +22,7 @@ def normal(text: str, _args: Mapping[str, str]) -> str:
     return show_query(normal_form(translate(script.items[0].expr, script))[0])
 
 
-def refused(text: str, args: Mapping[str, str]) -> str:
+def refusal(text: str, args: Mapping[str, str]) -> str:
     with pytest.raises(QueryError) as caught:
         normal(text, args)
     return str(caught.value)
@@ -30,4 +30,4 @@ def refused(text: str, args: Mapping[str, str]) -> str:
 
 def test_normal_forms(update_golden: bool) -> None:
     path = Path(__file__).with_name("normal.golden")
-    golden.check(path, {"normal": normal, "refused": refused}, update=update_golden)
+    golden.check(path, {"normal": normal, "refused": refusal}, update=update_golden)

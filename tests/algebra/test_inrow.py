@@ -16,7 +16,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import well_typed
-from tests.algebra.test_rules import Tables, translated
+from tests.algebra.test_rules import Tables, script_and_query
 from tests.generators.tables import tables
 
 NEAREST = (
@@ -37,15 +37,15 @@ IN_ROW = (NEAREST, CROSSED, COUNTED, SOME, WHERE)
 NOT_IN_ROW = (JOINED, ALONE)
 
 
-def stepped(text: str) -> tuple[typed.Script, Query, Repeat]:
+def loop_of(text: str) -> tuple[typed.Script, Query, Repeat]:
     """The loop of a script in normal form."""
-    script, query = translated(text)
+    script, query = script_and_query(text)
     normal, _ = normal_form(query)
     loops = [t for _, part in normal.parts for t in terms(part) if isinstance(t, Repeat)]
     return script, normal, loops[0]
 
 
-def written(values: list[Value], variable: typed.Variable) -> typed.Expr:
+def collection_of(values: list[Value], variable: typed.Variable) -> typed.Expr:
     element = variable.type.element  # type: ignore[union-attr]
     items = tuple(typed.Const(value, type=element) for value in values)
     return typed.MakeCollection(items, type=variable.type)
@@ -53,15 +53,15 @@ def written(values: list[Value], variable: typed.Variable) -> typed.Expr:
 
 @pytest.mark.parametrize("text", IN_ROW)
 def test_the_variable_is_no_term_any_more(text: str) -> None:
-    _, _, loop = stepped(text)
-    found = in_row(loop.step[0], loop.variables[0])
-    assert found is not None
-    assert not any(isinstance(term, Loop | CoGroup) for term in terms(found))
+    _, _, loop = loop_of(text)
+    body = in_row(loop.step[0], loop.variables[0])
+    assert body is not None
+    assert not any(isinstance(term, Loop | CoGroup) for term in terms(body))
 
 
 @pytest.mark.parametrize("text", NOT_IN_ROW)
 def test_a_variable_that_is_joined_or_gone_through_stays_a_term(text: str) -> None:
-    _, _, loop = stepped(text)
+    _, _, loop = loop_of(text)
     assert in_row(loop.step[0], loop.variables[0]) is None
 
 
@@ -74,11 +74,11 @@ def test_a_step_with_its_variable_in_row_means_the_same(
     text: str, data: Tables, values: list[Value]
 ) -> None:
     with deep_recursion():
-        script, _, loop = stepped(text)
+        script, _, loop = loop_of(text)
         variable = loop.variables[0]
-        found = in_row(loop.step[0], variable)
-        assert found is not None
-        inside = with_values(found, variable, written(values, variable))
+        body = in_row(loop.step[0], variable)
+        assert body is not None
+        inside = with_values(body, variable, collection_of(values, variable))
         well_typed(Query(((variable, inside),), typed.Var(variable, type=variable.type)))
         env = Environment(new_world(script, registered=data))
         expected = _rows(loop.step[0], env.bind(variable, Bag(values)))

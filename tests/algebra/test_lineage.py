@@ -20,7 +20,7 @@ from incmrql.types.infer.scripts import infer_script
 from incmrql.types.walk import bound_variables, free_variables, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import check_expr
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import CATALOG, tables
@@ -78,8 +78,8 @@ def told(text: str, kind: typed.ItemKind, script: typed.Script, rows: dict[str, 
     check_expr(noted.expr, frozenset())
     world.stored.update(noted.stored)
     world.snapshots.clear()
-    found = noted.answer(evaluate(noted.expr, Environment(world)))
-    assert identical(found, expected), f"{kind} {text}\n{show(found)}, not\n{show(expected)}"
+    answer = noted.answer(evaluate(noted.expr, Environment(world)))
+    assert identical(answer, expected), f"{kind} {text}\n{show(answer)}, not\n{show(expected)}"
     return True
 
 
@@ -94,8 +94,10 @@ def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[V
 
 @fewer
 @given(
-    text=st.one_of(queries(), scripts(), shaped()), rows=tables(), kind=st.sampled_from(KINDS)
-)  # fmt: skip
+    text=st.one_of(queries(), scripts(), shape_queries()),
+    rows=tables(),
+    kind=st.sampled_from(KINDS),
+)
 def test_notes_of_any_query(text: str, rows: dict[str, Bag], kind: typed.ItemKind) -> None:
     with deep_recursion():
         told(text, kind, infer_script(parse_script(SourceText(text)), CATALOG), {**rows})
@@ -104,17 +106,17 @@ def test_notes_of_any_query(text: str, rows: dict[str, Bag], kind: typed.ItemKin
 @pytest.mark.parametrize("kind", KINDS)
 def test_most_queries_have_notes(kind: typed.ItemKind) -> None:
     """Nearly all random queries are compared, and not refused."""
-    found: Counter[bool] = Counter()
+    outcomes: Counter[bool] = Counter()
 
     @settings(max_examples=60, database=None, derandomize=True)
-    @given(text=st.one_of(queries(), shaped()))
-    def tried(text: str) -> None:
+    @given(text=st.one_of(queries(), shape_queries()))
+    def count_outcome(text: str) -> None:
         with deep_recursion():
             script = infer_script(parse_script(SourceText(text)), CATALOG)
-            found[told(text, kind, script, {name: Bag() for name in ("R", "S", "N", "W")})] += 1
+            outcomes[told(text, kind, script, {name: Bag() for name in ("R", "S", "N", "W")})] += 1
 
-    tried()
-    assert found[True] >= 50
+    count_outcome()
+    assert outcomes[True] >= 50
 
 
 def test_stored_values_are_sources() -> None:

@@ -22,7 +22,7 @@ from incmrql.values import Bag, Record, identical, show
 from tests.algebra.check import well_typed
 from tests.algebra.evaluating import evaluate_query
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import half
 from tests.generators.queries import queries
 from tests.generators.tables import CATALOG, tables
@@ -83,12 +83,12 @@ REACHED_BY = {
 }
 
 
-def translated(text: str) -> tuple[typed.Script, Query]:
+def script_and_query(text: str) -> tuple[typed.Script, Query]:
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     return script, translate(script.items[0].expr, script)
 
 
-def used(query: Query, rules: list[Rule]) -> tuple[Query, set[str]]:
+def normalize_with(query: Query, rules: list[Rule]) -> tuple[Query, set[str]]:
     names = Names(max((v.number for v in variables_of(query)), default=0))
     after, steps = normalize(query, rules, names)
     return after, {step.rule.name for step in steps}
@@ -101,7 +101,7 @@ def test_every_rule_has_a_query_that_reaches_it() -> None:
 @each_rule
 def test_rule_is_reachable(rule: Rule) -> None:
     """Guard against a vacuous pass: on the way to normal form, the rule is used."""
-    _, steps = normal_form(translated(REACHED_BY[rule.name])[1])
+    _, steps = normal_form(script_and_query(REACHED_BY[rule.name])[1])
     assert rule.name in {step.rule.name for step in steps}
 
 
@@ -111,26 +111,26 @@ def ready_for(rule: Rule, query: Query) -> Query:
     Rules for expressions come with the first phase, where maps are still apart: these are fused.
     """
     if isinstance(rule, ExprRule):
-        return used(query, [rule for rule in RULES if rule.name == "fuse-cmaps"])[0]
+        return normalize_with(query, [rule for rule in RULES if rule.name == "fuse-cmaps"])[0]
     for phase in PHASES:
         if rule in phase.rules:
             return query
-        query, _ = used(query, list(phase.rules))
+        query, _ = normalize_with(query, list(phase.rules))
     raise AssertionError(rule)
 
 
 @settings(max_examples=2 * settings().max_examples)
-@given(rule=st.sampled_from(RULES), text=st.one_of(queries(), shaped()), data=tables())
+@given(rule=st.sampled_from(RULES), text=st.one_of(queries(), shape_queries()), data=tables())
 def test_each_rule_alone_keeps_the_meaning(rule: Rule, text: str, data: Tables) -> None:
     """What it does to random queries changes no answer, and no type."""
     with deep_recursion():
         try:
-            script, query = translated(text)
+            script, query = script_and_query(text)
         except QueryError as error:
             reject_if_refused(error)
         env = Environment(new_world(script, registered=data))
         expected = evaluate(script.items[0].expr, env)
-        after, fired = used(ready_for(rule, query), [rule])
+        after, fired = normalize_with(ready_for(rule, query), [rule])
         if fired:
             well_typed(after)
             assert identical(evaluate_query(after, env), expected), text
@@ -139,18 +139,18 @@ def test_each_rule_alone_keeps_the_meaning(rule: Rule, text: str, data: Tables) 
 def test_a_group_inside_a_row_keeps_its_variables() -> None:
     """Inlining x below would leave the group without it."""
     text = "select x.A from x in R where exists (select y from y in {(x.A, 0.0)} group by y)"
-    script, query = translated(text)
+    script, query = script_and_query(text)
     row = Record({"A": 1, "B": 1, "C": 0.0, "S": ""})
     env = Environment(new_world(script, registered={"R": Bag([row])}))
     assert evaluate_query(normal_form(query)[0], env) == Bag([1])
 
 
 @half
-@given(text=st.one_of(queries(), shaped(), shaped()), data=tables())
+@given(text=st.one_of(queries(), shape_queries(), shape_queries()), data=tables())
 def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None:
     with deep_recursion():
         try:
-            script, query = translated(text)
+            script, query = script_and_query(text)
         except QueryError as error:
             reject_if_refused(error)
         env = Environment(new_world(script, registered=data))
@@ -163,7 +163,7 @@ def test_a_long_query_has_a_normal_form() -> None:
     """It takes more than ten thousand steps, each of them to something simpler."""
     columns = ", ".join(f"(x.A + ({n} + 1) * (2 + {n})) * y.A" for n in range(2_100))
     with deep_recursion():
-        _, query = translated(f"select ({columns}) from x in R, y in S where x.A = y.A")
+        _, query = script_and_query(f"select ({columns}) from x in R, y in S where x.A = y.A")
         _, steps = normal_form(query)
     assert len(steps) > 10_000
 
@@ -174,6 +174,6 @@ def test_rows_that_sub_queries_share_are_rewritten_once(count: int) -> None:
 
     def steps(tests: int) -> int:
         condition = " or ".join(SUB_QUERY.format(number) for number in range(tests))
-        return len(normal_form(translated(f"select x.A from x in R where {condition}")[1])[1])
+        return len(normal_form(script_and_query(f"select x.A from x in R where {condition}")[1])[1])
 
     assert steps(2 * count) < 4 * steps(count)

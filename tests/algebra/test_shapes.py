@@ -97,5 +97,5 @@ def test_shape(name: str, rows: str) -> None:
     with deep_recursion():
         query = translate(expr, script)
         expected = evaluate(expr, env)
-        for found in (evaluate_query(query, env), evaluate_query(normal_form(query)[0], env)):
-            assert identical(found, expected), f"{show(found)}\n{show(expected)}"
+        for answer in (evaluate_query(query, env), evaluate_query(normal_form(query)[0], env)):
+            assert identical(answer, expected), f"{show(answer)}\n{show(expected)}"

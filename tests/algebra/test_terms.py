@@ -30,8 +30,8 @@ def value_of(term: Term) -> Bag:
     return Bag(elements(term, Environment(new_world(EMPTY_SCRIPT))))
 
 
-def used(rule: TermRule, term: Term) -> Term:
-    """What a rule makes of a term, which has the same elements; the term if it does not apply."""
+def rewrite_with(rule: TermRule, term: Term) -> Term:
+    """Apply a rule to a term, if it applies, and check that the elements stay the same."""
     after = rule.rewrite(term, Names(100))
     if after is None:
         return term
@@ -57,26 +57,26 @@ def count(rows: typed.Expr) -> typed.Expr:
 
 def test_a_condition_goes_below_the_side_it_is_about() -> None:
     both = build.tuple_of(build.var(A), count(RIGHTS))
-    assert used(filter_before_join, ranging(both, ABOVE_2)) != ranging(both, ABOVE_2)
+    assert rewrite_with(filter_before_join, ranging(both, ABOVE_2)) != ranging(both, ABOVE_2)
 
 
 def test_a_condition_stays_if_the_side_is_used_otherwise() -> None:
     """Counted after the filter, the left rows would be fewer."""
     for head in (count(LEFTS), build.var(GROUP), build.item(build.var(GROUP), 1)):
         term = ranging(head, ABOVE_2)
-        assert used(filter_before_join, term) is term
+        assert rewrite_with(filter_before_join, term) is term
 
 
 def test_a_condition_on_the_key_goes_below_both_sides() -> None:
     late = typed.Condition(typed.Compare("<", at(GROUP, (0,)), number(2), type=BOOL))
     term = ranging(build.tuple_of(count(LEFTS), count(RIGHTS)), late)
-    assert used(filter_groups_early, term) is not term
+    assert rewrite_with(filter_groups_early, term) is not term
 
 
 def test_a_condition_on_the_members_is_none_on_the_key() -> None:
     late = typed.Condition(typed.Exists(RIGHTS, type=BOOL))
     term = ranging(build.var(A), late)
-    assert used(filter_groups_early, term) is term
+    assert rewrite_with(filter_groups_early, term) is term
 
 
 def test_two_ranges_over_one_side_are_no_join() -> None:
@@ -106,6 +106,6 @@ def test_groups_by_more_than_the_key_of_the_join() -> None:
     more = typed.Generator(typed.Bind(answers), at(pair, (1, 1)))
     head = build.tuple_of(build.var(A), build.var(answers))
     term = CMap(pair, build.for_each(A, at(pair, (1, 0)), head, more), both)
-    assert used(group_self_join, term) is term
+    assert rewrite_with(group_self_join, term) is term
     assert not is_unique(groups, answers, [], Names(100))
     assert bag(INT) == at(pair, (1, 0)).type

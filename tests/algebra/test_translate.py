@@ -26,14 +26,14 @@ def both_ways(text: str, data: Tables) -> list[tuple[Value, Value]]:
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     world = new_world(script, registered=data)
     env = Environment(world)
-    found = []
+    pairs = []
     for item in script.items:
         if item.kind == "store-value":
             world.stored[item.target] = evaluate(item.expr, env)
             continue
         expected = evaluate(item.expr, env)
-        found.append((expected, evaluate_query(translate(item.expr, script), env)))
-    return found
+        pairs.append((expected, evaluate_query(translate(item.expr, script), env)))
+    return pairs
 
 
 def agree(text: str, data: Tables) -> None:

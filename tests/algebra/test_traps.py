@@ -44,10 +44,10 @@ def answer(text: str, left: list[Value], right: list[Value]) -> tuple[Value, set
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     env = Environment(new_world(script, registered={"X": Bag(left), "Y": Bag(right)}))
     query, steps = normal_form(translate(script.items[0].expr, script))
-    found = evaluate_query(query, env)
+    result = evaluate_query(query, env)
     expected = evaluate(script.items[0].expr, env)
-    assert identical(found, expected), f"{show(found)} is not {show(expected)}"
-    return found, {step.rule.name for step in steps}
+    assert identical(result, expected), f"{show(result)} is not {show(expected)}"
+    return result, {step.rule.name for step in steps}
 
 
 MOST = 2**63 - 1
@@ -85,23 +85,23 @@ MOST = 2**63 - 1
 def test_parts_of_aggregates(
     aggregate: str, left: list[Value], right: list[Value], expected: Value
 ) -> None:
-    found, rules = answer(f"select (g, {aggregate}) {JOINED}", left, right)
+    rows, rules = answer(f"select (g, {aggregate}) {JOINED}", left, right)
     assert BELOW_JOIN in rules
-    assert identical(found, Bag([("a", expected)]))
+    assert identical(rows, Bag([("a", expected)]))
 
 
 def test_a_row_with_nothing_to_add_still_counts_for_the_other_side() -> None:
     text = "select (k, sum(y.D), count(x.G)) from x in X, y in Y where x.K = y.K group by k: x.K"
-    found, rules = answer(text, [x(1, None), x(1, "a")], [y(1, D=1.0), y(1)])
+    rows, rules = answer(text, [x(1, None), x(1, "a")], [y(1, D=1.0), y(1)])
     assert BELOW_JOIN in rules
-    assert identical(found, Bag([(1, 2.0, 2)]))
+    assert identical(rows, Bag([(1, 2.0, 2)]))
 
 
 def test_null_keys_do_not_meet_but_null_groups_do() -> None:
     left, right = [x(None), x(1, None), x(1, None)], [y(None, D=7.0), y(1, D=1.0)]
-    found, rules = answer(f"select (g, sum(y.D)) {JOINED}", left, right)
+    rows, rules = answer(f"select (g, sum(y.D)) {JOINED}", left, right)
     assert BELOW_JOIN in rules
-    assert identical(found, Bag([(None, 2.0)]))
+    assert identical(rows, Bag([(None, 2.0)]))
 
 
 @pytest.mark.parametrize("aggregate", ["sum(y.D)", "count(y)", "avg(y.D)", "max(y.D)"])
@@ -160,9 +160,9 @@ def test_groups_by_more_than_the_join_key_are_several() -> None:
 
 def test_a_null_key_meets_nobody_and_stays() -> None:
     text = "select (y.V, count(select z from z in Y where z.K = y.K)) from y in Y"
-    found, rules = answer(text, [], [y(None, V=1), y(None, V=2), y(1, V=3)])
+    rows, rules = answer(text, [], [y(None, V=1), y(None, V=2), y(1, V=3)])
     assert "group-self-cogroup" in rules
-    assert identical(found, Bag([(1, 0), (2, 0), (3, 1)]))
+    assert identical(rows, Bag([(1, 0), (2, 0), (3, 1)]))
 
 
 def test_null_rows_are_not_counted() -> None:
@@ -179,24 +179,24 @@ def test_a_null_part_does_not_make_a_counted_row_null() -> None:
 
 def test_a_limit_keeps_the_order_and_the_ties() -> None:
     rows = "(select (y.V, y.D) from y in Y order by y.V limit 1)"
-    found, rules = answer(f"select v from (v, d) in {rows} where d > 1.0", [],
-                          [y(1, V=1, D=2.0), y(1, V=1, D=1.0)])  # fmt: skip
+    values, rules = answer(f"select v from (v, d) in {rows} where d > 1.0", [],
+                           [y(1, V=1, D=2.0), y(1, V=1, D=1.0)])  # fmt: skip
     assert "forget-order" not in rules
-    assert found == Bag()
+    assert values == Bag()
 
 
 def test_what_depends_on_a_loop_is_not_shared_outside() -> None:
     step = "select a + b from a in distinct(v), b in distinct(v)"
-    found, _ = answer(f"repeat v = (select y.K from y in Y) step {step} limit 2", [], [y(1)])
-    assert found == Bag([4])
+    rows, _ = answer(f"repeat v = (select y.K from y in Y) step {step} limit 2", [], [y(1)])
+    assert rows == Bag([4])
 
 
 def test_a_shared_grouping_has_the_groups_that_one_use_leaves_out() -> None:
     groups = "(select (k, count(y)) from y in Y group by k: y.K)"
     text = f"((select n from (k, n) in {groups} where k > 1), {groups})"
-    found, rules = answer(text, [], [y(1), y(2), y(2), y(None)])
+    bags, rules = answer(text, [], [y(1), y(2), y(2), y(None)])
     assert {"share-groups", "filter-groups-early"} <= rules
-    assert identical(found, (Bag([2]), Bag([(1, 1), (2, 2), (None, 1)])))
+    assert identical(bags, (Bag([2]), Bag([(1, 1), (2, 2), (None, 1)])))
 
 
 @pytest.mark.parametrize("rule", ["share-terms", "share-groups"])
@@ -210,6 +210,6 @@ def test_chance_is_not_shared(rule: str) -> None:
 def test_a_list_that_is_used_twice_keeps_its_order() -> None:
     rows = "select y.V from y in Y order by y.V desc limit 2"
     text = f"(({rows}), (select v + 1 from v in ({rows})), (select v * 2 from v in ({rows})))"
-    found, rules = answer(text, [], [y(1, V=n) for n in (2, 3, 1)])
+    lists, rules = answer(text, [], [y(1, V=n) for n in (2, 3, 1)])
     assert "share-terms" in rules
-    assert found[0] == [3, 2]
+    assert lists[0] == [3, 2]

@@ -158,13 +158,13 @@ def test_files_have_the_names_of_the_columns(orders: Orders, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("names", "found"), [(("city", "City"), "two columns"), (("city", "_weight"), "of their own")]
+    ("names", "message"), [(("city", "City"), "two columns"), (("city", "_weight"), "of their own")]
 )
 def test_files_do_not_take_two_columns_of_one_name(
-    orders: Orders, tmp_path: Path, names: tuple[str, str], found: str
+    orders: Orders, tmp_path: Path, names: tuple[str, str], message: str
 ) -> None:
     query = orders.df.select("city", "id").toDF(*names)
-    with pytest.raises(incmrql.DataError, match=found) as refusal:
+    with pytest.raises(incmrql.DataError, match=message) as refusal:
         incmrql.materialize(query, output=tmp_path / "out", settle=0)
     assert refusal.value.code == "R326"
     assert "toDF" in refusal.value.hint

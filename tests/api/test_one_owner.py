@@ -13,15 +13,15 @@ SOURCES = Path(incmrql.__file__).parent
 
 
 def test_one_place_makes_drivers() -> None:
-    made = []
+    modules = []
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(func=ast.Name("Driver") | ast.Attribute(attr="Driver")):
-                    made.append(str(path.relative_to(SOURCES)))
+                    modules.append(str(path.relative_to(SOURCES)))
                 case _:
                     pass
-    assert made == ["api/runs.py"]
+    assert modules == ["api/runs.py"]
 
 
 def test_the_command_line_touches_no_private_names_of_others() -> None:

@@ -41,19 +41,19 @@ class Place:
 
         calls = str(self.calls)
 
-        def called(value: Any) -> Any:
+        def count_and_call(value: Any) -> Any:
             with open(calls, "a") as file:
                 file.write("x")
             return function(value)
 
-        return functions.udf(called, type_, useArrow=False)
+        return functions.udf(count_and_call, type_, useArrow=False)
 
     def start(self, query: DataFrame) -> incmrql.Run:
         """The query as it runs."""
         return incmrql.materialize(query, checkpoint=str(self.checkpoint))
 
 
-def _drawn(_value: Any) -> int:
+def _random_number(_value: Any) -> int:
     import random
 
     return random.randrange(10**9)
@@ -72,7 +72,7 @@ def test_a_function_that_lies_about_being_deterministic_cancels_exactly(
     from pyspark.sql import functions
 
     place = Place(spark, tmp_path)
-    lying, slow = place.counting(_drawn, "int"), place.counting(_slow_upper, "string")
+    lying, slow = place.counting(_random_number, "int"), place.counting(_slow_upper, "string")
     sound = functions.expr("soundex(s)").alias("sound")
     query = (
         place.rows.where("k > 0")
@@ -98,7 +98,9 @@ def test_a_function_that_lies_about_being_deterministic_cancels_exactly(
         assert count == 2
         assert total < before[1, "X", "X000"][0]
         assert run.verify().rows == 1
-        with pytest.raises(DifferenceFound, match=r'called\(k\) gave .* when the row \(1,"x"\)'):
+        with pytest.raises(
+            DifferenceFound, match=r'count_and_call\(k\) gave .* when the row \(1,"x"\)'
+        ):
             run.verify(against="spark")
         calls = place.calls.read_text()
         place.put("2.csv", "1,x", "1,x", deletes=True)
@@ -112,7 +114,7 @@ def test_a_function_that_lies_about_being_deterministic_cancels_exactly(
 
 def test_a_row_that_comes_and_goes_in_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
-    lying = place.counting(_drawn, "int")
+    lying = place.counting(_random_number, "int")
     with place.start(place.rows.select("s", lying("k").alias("v"))) as run:
         place.put("1.csv", "1,x", "2,y")
         place.put("1.csv", "2,y", deletes=True)

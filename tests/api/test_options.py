@@ -19,7 +19,7 @@ from tests.docs.conftest import DOCS
 def alternatives(hint: Any) -> set[Any]:
     """The types that a hint allows; texts and paths stand for what is read from them."""
     given = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return {each for each in given if each is not type(None)}
+    return {part for part in given if part is not type(None)}
 
 
 def test_the_keyword_arguments_of_start_are_the_fields() -> None:
@@ -69,5 +69,5 @@ def test_what_cannot_be_read_is_refused(name: str, value: object, said: str) -> 
 
 
 def test_values_that_are_no_texts_stay() -> None:
-    assert [kept_input(each) for each in ("all", "none", 4)] == ["all", "none", 4]
+    assert [kept_input(setting) for setting in ("all", "none", 4)] == ["all", "none", 4]
     assert permissions(0o770) == 0o770

@@ -58,12 +58,12 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparedScript:
     (tmp_path / "in" / "2.csv").write_text("1,5\n7,7\n")
     original = Run._open
 
-    def opened(self: Run) -> Any:
+    def open_here(self: Run) -> Any:
         driver = original(self)
         driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
-    monkeypatch.setattr(Run, "_open", opened)
+    monkeypatch.setattr(Run, "_open", open_here)
     return incmrql.Session().script(SCRIPT)
 
 
@@ -95,7 +95,7 @@ def test_answers_with_a_folder_are_not_printed(script: PreparedScript, tmp_path:
     with run:
         assert run.printed == []
         run.follow()
-    assert {each.name for each in (tmp_path / "out").iterdir()} == {"1", "2"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"1", "2"}
 
 
 def test_changes_of_each_item(script: PreparedScript) -> None:
@@ -104,7 +104,7 @@ def test_changes_of_each_item(script: PreparedScript) -> None:
     assert run is not None
     with run:
         run.follow()
-        assert sorted(run.changes(1), key=lambda each: each[1]) == [(2, -1), (4, 1)]
+        assert sorted(run.changes(1), key=lambda change: change[1]) == [(2, -1), (4, 1)]
         assert run.changes(0) == [((1, 10), -1), ((1, 15), 1)]
 
 

@@ -93,11 +93,11 @@ def plans_of_texts(
     session = user_session(spark)
     create_tables(session, name, directory, source)
 
-    def analyzed(text: str) -> AnalyzedPlan:
+    def plan_of_text(text: str) -> AnalyzedPlan:
         plan = analyze_sql(session, text).analyzed
         return plan if source == HERE else replace(plan, text="")
 
-    return dict(_read_all(texts(name, source), analyzed, directory))
+    return dict(_read_all(texts(name, source), plan_of_text, directory))
 
 
 def plans_of_frames(spark: SparkSession, directory: Path) -> dict[str, str]:
@@ -105,10 +105,10 @@ def plans_of_frames(spark: SparkSession, directory: Path) -> dict[str, str]:
     session = user_session(spark)
     names = {name: name for name in FRAMES}
 
-    def analyzed(name: str) -> AnalyzedPlan:
+    def plan_of_frame(name: str) -> AnalyzedPlan:
         return read_plan(frame_of(session, name, directory)).analyzed
 
-    return dict(_read_all(names, analyzed, directory))
+    return dict(_read_all(names, plan_of_frame, directory))
 
 
 def _read_all(

@@ -57,7 +57,7 @@ def stream_leaves(streams: Collection[str] | None = None) -> Leaves:
             return _constant(leaf)
         (path,) = leaf["relation"]["location"]["rootPaths"]
         name = str(path).rpartition("/")[2]
-        row = Tuple(tuple(_type(each["dataType"]) for each in leaf["output"]))
+        row = Tuple(tuple(_type(attribute["dataType"]) for attribute in leaf["output"]))
         is_stream = streams is None or name in streams
         return typed.Read(typed.Source("registered", is_stream, None, row, name=name),
                           type=bag(row))  # fmt: skip
@@ -67,7 +67,7 @@ def stream_leaves(streams: Collection[str] | None = None) -> Leaves:
 
 def _constant(leaf: PlanNode) -> typed.Expr:
     """The rows of a `LocalRelation` or a `Range` of strings and numbers."""
-    types = [_type(each["dataType"]) for each in leaf["output"]]
+    types = [_type(attribute["dataType"]) for attribute in leaf["output"]]
     rows = (
         leaf["data"]
         if leaf.name == "LocalRelation"
@@ -89,8 +89,8 @@ def _type(data_type: PlanNode) -> Type:
         return NOTHING
 
 
-def converted(plan: AnalyzedPlan, streams: Collection[str] | None = None) -> ConvertedScript:
-    """The script of one plan."""
+def script_of_plan(plan: AnalyzedPlan, streams: Collection[str] | None = None) -> ConvertedScript:
+    """The script that one plan is converted to."""
     return convert_script([Question(plan, stream_leaves(streams))])
 
 
@@ -100,7 +100,7 @@ def plans_of(name: str) -> dict[str, AnalyzedPlan]:
     return read_plans(name)
 
 
-def planned(script: typed.Script) -> Plan:
+def plan_of_script(script: typed.Script) -> Plan:
     """The plan of the only item of a script."""
     with deep_recursion():
         query = normal_form(translate(script.items[0].expr, script))[0]
@@ -168,7 +168,7 @@ def random_tables(name: str, chance: Random, most: int = 8) -> Tables:
 # --- The reference evaluator and DuckDB ---
 
 
-def evaluated(script: typed.Script, data: Tables, expr: typed.Expr | None = None) -> Value:
+def reference_answer(script: typed.Script, data: Tables, expr: typed.Expr | None = None) -> Value:
     """The answer of the only item of a script, or an expression, by the reference evaluator."""
     bags = {name: Bag(rows) for name, rows in data.items()}
     with deep_recursion():
@@ -223,7 +223,7 @@ def agree(rows: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def assert_agrees_with_duckdb(name: str, query: str, data: Tables) -> None:
     """Compare the reference evaluator's answer of a query of a set with DuckDB's."""
-    answer = evaluated(converted(plans_of(name)[query]).script, data)
+    answer = reference_answer(script_of_plan(plans_of(name)[query]).script, data)
     expected = in_duckdb(name, texts(name)[query], data)
     assert agree(answer, expected), f"{query}\n{show(answer)}\n{expected}\n{data}"
 
@@ -249,7 +249,7 @@ def history(
 def assert_follows(script: typed.Script, data: Tables, chance: Random, folder: Path) -> None:
     """Compare stepper and engine with the reference evaluator at every batch."""
     with deep_recursion():
-        plan = planned(script)
+        plan = plan_of_script(script)
         stepper = Stepper(plan, Environment(new_world(script)))
         program = program_of_script(script)
         kernel = KernelRun(program, folder, 2, compile_program(program))
@@ -260,10 +260,10 @@ def assert_follows(script: typed.Script, data: Tables, chance: Random, folder: P
                 sofar[name].merge(Weighted(rows))
             known = {name: rows for name, rows in batch.items() if name in names}
             change = stepper.step(known)
-            (found,) = kernel.step(known)
-            expected = evaluated(script, {name: rows.bag() for name, rows in sofar.items()})
+            (kernel_change,) = kernel.step(known)
+            expected = reference_answer(script, {name: rows.bag() for name, rows in sofar.items()})
             assert identical(stepper.answer(), expected), (
                 f"{show(stepper.answer())}\n{show(expected)}"
             )
-            assert found == change
+            assert kernel_change == change
         assert identical(kernel.answer(), stepper.answer())

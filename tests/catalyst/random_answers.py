@@ -74,7 +74,7 @@ def answers() -> list[Answered]:
             entry["seed"],
             random_text(entry["seed"]),
             analyzed_from_json(json.dumps(entry["plan"])),
-            decoded(plan_from_json(json.dumps(entry["rows"]))),
+            decode_value(plan_from_json(json.dumps(entry["rows"]))),
             entry["error"],
         )
         for entry in entries
@@ -155,11 +155,11 @@ def ask_spark(spark: SparkSession, seeds: Sequence[int], directory: Path) -> lis
             except QueryError:
                 continue
             try:
-                rows, error = collected(plan.frame)
+                rows, error = collect_rows(plan.frame)
             except Py4JError:  # an internal error of Spark, which is a bug of its own
                 continue
             without_text = portable(replace(plan.analyzed, text=""), folder)
-            lines.append((seed, without_text, plan_to_json(encoded(rows)), error))
+            lines.append((seed, without_text, plan_to_json(encode_value(rows)), error))
     return [
         f'{{"seed":{seed},"plan":{plan},"rows":{rows},"error":{json.dumps(error)}}}\n'
         for seed, plan, rows, error in sorted(lines)
@@ -183,7 +183,7 @@ def write_tables(spark: SparkSession, data: Rows, directory: Path) -> None:
         spark.read.schema(columns).parquet(path).createOrReplaceTempView(name)
 
 
-def collected(frame: Any) -> tuple[list[Any], str]:
+def collect_rows(frame: Any) -> tuple[list[Any], str]:
     """The rows of a frame in some order, or Spark's error."""
     from pyspark.errors import PySparkException
 
@@ -193,23 +193,23 @@ def collected(frame: Any) -> tuple[list[Any], str]:
         return [], problem.getCondition() or type(problem).__name__
 
 
-def encoded(value: Any) -> PlanValue:
+def encode_value(value: Any) -> PlanValue:
     match value:
         case date():
             return PlanNode("date", {"text": value.isoformat()})
         case list() | tuple():
-            return tuple(map(encoded, value))
+            return tuple(map(encode_value, value))
         case _:
             return value  # type: ignore[no-any-return]
 
 
-def decoded(value: Any) -> Any:
+def decode_value(value: Any) -> Any:
     match value:
         case PlanNode("date"):
             text = value["text"]
             return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
         case tuple():
-            return tuple(map(decoded, value))
+            return tuple(map(decode_value, value))
         case _:
             return value
 

@@ -152,7 +152,7 @@ class Follower:
     @staticmethod
     def of(plan: RandomPlan) -> Follower:
         """The program of a query, all of whose inputs change; may raise `QueryError`."""
-        questions = [Question(each, stream_leaves()) for each in plan.plans]
+        questions = [Question(analyzed, stream_leaves()) for analyzed in plan.plans]
         with deep_recursion():
             script = convert_script(questions).script
             views = views_of([item.expr for item in script.items], script)
@@ -160,9 +160,9 @@ class Follower:
             program = program_of(script.items, script, watch=True)
             return Follower(plan, script, watches, program, compile_program(program))
 
-    def expected(self, rows: Mapping[str, Weighted]) -> list[Value]:
+    def reference_answers(self, rows: Mapping[str, Weighted]) -> list[Value]:
         """The evaluator's answers, and the bags of rows that fail."""
-        bags = {name: each.bag() for name, each in rows.items()}
+        bags = {name: weighted.bag() for name, weighted in rows.items()}
         world = new_world(self.script, registered=bags)
         world.domains = self.domains
         env = Environment(world)
@@ -184,24 +184,24 @@ class Follower:
         for number, batch in enumerate(batches):
             for name, changes in batch.items():
                 rows[name].merge(Weighted(changes))
-            known = {name: each for name, each in batch.items() if name in kernel.streams}
+            known = {name: changes for name, changes in batch.items() if name in kernel.streams}
             for output, change in zip(outputs, kernel.step(known), strict=True):
                 output.merge(change)
             answers = [output.bag() for output in outputs]
-            expected = self.expected(rows)
+            expected = self.reference_answers(rows)
             for place, (answer, value) in enumerate(zip(answers, expected, strict=True)):
                 if not identical(answer, value):
-                    return self._shown(f"batch {number}, output {place}", answer, value, batches)
+                    return self._message(f"batch {number}, output {place}", answer, value, batches)
             if self.plan.is_cut:
                 whole, *parts = map(list, answers[:4])
                 if not identical(Bag(whole), Bag([row for part in parts for row in part])):
-                    return self._shown(f"batch {number}, parts", whole, parts, batches)
+                    return self._message(f"batch {number}, parts", whole, parts, batches)
         for place, value in enumerate(answers):
             if not identical(kernel.answer(place), value):
-                return self._shown(f"state, output {place}", kernel.answer(place), value, batches)
+                return self._message(f"state, output {place}", kernel.answer(place), value, batches)
         return ""
 
-    def _shown(self, where: str, answer: Any, value: Any, batches: Sequence[Batch]) -> str:
+    def _message(self, where: str, answer: Any, value: Any, batches: Sequence[Batch]) -> str:
         text = "\n".join(texts_of(self.plan.kind, self.plan.seed))
         return f"{self.plan.name}: {where}\n{text}\n{show(answer)}\nnot {show(value)}\n{batches}"
 
@@ -247,7 +247,9 @@ def try_plan(plan: RandomPlan, cases: int, first: int = 0) -> Tally:
     tally = Tally(Counter({plan.kind: 1}))
     try:
         if not any(
-            node.name == "LogicalRelation" for each in plan.plans for node in nodes_of(each.plan)
+            node.name == "LogicalRelation"
+            for analyzed in plan.plans
+            for node in nodes_of(analyzed.plan)
         ):
             tally.refused["it reads no table"] += 1
             return tally
@@ -297,11 +299,12 @@ def _try_share(path: Path, share: int, shares: int, cases: int, first: int) -> T
 
 def try_pool(path: Path, cases: int, processes: int = 2, first: int = 0) -> Tally:
     """About this many cases over all plans of a pool."""
-    each = -(-cases // max(1, len(_pool(path))))
+    cases_of_share = -(-cases // max(1, len(_pool(path))))
     tally, shares = Tally(), 8 * processes
     with ProcessPoolExecutor(processes) as executor:
         jobs = [
-            executor.submit(_try_share, path, share, shares, each, first) for share in range(shares)
+            executor.submit(_try_share, path, share, shares, cases_of_share, first)
+            for share in range(shares)
         ]
         for job in jobs:
             tally.add(job.result())

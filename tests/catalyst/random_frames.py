@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from tests.catalyst.random_texts import Columns, qualified
+from tests.catalyst.random_texts import Columns, qualify
 from tests.catalyst.wide_texts import WIDE_TABLES, WideTexts
 
 Tables = Callable[[str], DataFrame]
@@ -48,19 +48,19 @@ class Frames:
         alias = self.texts.name("t")
         columns = WIDE_TABLES[name]
         if name != "v":
-            return self.table(name).alias(alias), qualified(alias, columns)
+            return self.table(name).alias(alias), qualify(alias, columns)
         # steps like to have whole columns
         return self.table(name).alias(alias), tuple(
             (f"{alias}.{column}", kind) for column, kind in columns
         )
 
-    def named(self, frame: DataFrame, columns: Columns) -> tuple[DataFrame, Columns]:
-        """A frame with a new alias; the columns are written with it."""
+    def with_alias(self, frame: DataFrame, columns: Columns) -> tuple[DataFrame, Columns]:
+        """Give a frame a new alias, by which its columns are qualified."""
         alias = self.texts.name("t")
-        return frame.alias(alias), qualified(alias, columns)
+        return frame.alias(alias), qualify(alias, columns)
 
-    def chosen(self, scope: Columns, depth: int) -> tuple[list[str], Columns]:
-        """Expressions with names."""
+    def named_expressions(self, scope: Columns, depth: int) -> tuple[list[str], Columns]:
+        """Expressions, each with a new name."""
         columns = tuple((self.texts.name("x"), kind) for kind in self.texts.kinds())
         items = [f"{self.texts.expression(scope, kind, depth + 1)} as {name}"
                  for name, kind in columns]  # fmt: skip
@@ -68,8 +68,8 @@ class Frames:
 
     def select(self, frame: DataFrame, scope: Columns, depth: int) -> tuple[DataFrame, Columns]:
         """Chosen expressions."""
-        items, columns = self.chosen(scope, depth)
-        return self.named(frame.selectExpr(*items), columns)
+        items, columns = self.named_expressions(scope, depth)
+        return self.with_alias(frame.selectExpr(*items), columns)
 
     def where(self, frame: DataFrame, scope: Columns, depth: int) -> tuple[DataFrame, Columns]:
         """The rows with a condition."""
@@ -80,10 +80,10 @@ class Frames:
     ) -> tuple[DataFrame, Columns]:
         """A column more, and all others under names of their own."""
         renamed, columns = self.plain(frame, scope)
-        frame, inner = self.named(renamed, columns)
+        frame, inner = self.with_alias(renamed, columns)
         kind, name = self.chance.choice(self.texts.kinds()), self.texts.name("x")
         new = F.expr(self.texts.expression(inner, kind, depth + 1))
-        return self.named(frame.withColumn(name, new), (*columns, (name, kind)))
+        return self.with_alias(frame.withColumn(name, new), (*columns, (name, kind)))
 
     def plain(self, frame: DataFrame, scope: Columns) -> tuple[DataFrame, Columns]:
         """The columns under new names without dots."""
@@ -113,7 +113,7 @@ class Frames:
         items = [F.expr(self.texts.aggregate(scope, kind, 2)).alias(name) for name, kind in columns]
         word = self.chance.choice(("groupBy", "groupBy", "rollup", "cube"))
         grouped = getattr(frame, word)(*named) if keys else frame.groupBy()
-        return self.named(grouped.agg(*items), keys + columns)
+        return self.with_alias(grouped.agg(*items), keys + columns)
 
     def _key(self, scope: Columns, kind: str, depth: int) -> str:
         text = self.texts.expression(scope, kind, depth + 2)
@@ -134,14 +134,14 @@ class Frames:
         word = self.chance.choice(
             ("union", "unionByName", "intersect", "intersectAll", "subtract", "exceptAll")
         )
-        return self.named(getattr(one, word)(other), columns)
+        return self.with_alias(getattr(one, word)(other), columns)
 
     def distinct(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """Each row once."""
         plain, columns = self.plain(frame, scope)
-        return self.named(plain.distinct(), columns)
+        return self.with_alias(plain.distinct(), columns)
 
-    def limited(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
+    def limit(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """The first rows of a total order."""
         plain, columns = self.plain(frame, scope)
         keys = [
@@ -151,7 +151,7 @@ class Frames:
         limited = plain.orderBy(*keys)
         if self.chance.random() < 0.4:
             limited = limited.offset(self.chance.randint(0, 2))
-        return self.named(limited.limit(self.chance.randint(0, 5)), columns)
+        return self.with_alias(limited.limit(self.chance.randint(0, 5)), columns)
 
     def explode(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """The elements of an array, if there is one."""
@@ -163,16 +163,16 @@ class Frames:
         element, place = self.texts.name("x"), self.texts.name("x")
         match self.chance.randrange(4):
             case 0:
-                made = plain.select("*", F.explode(name).alias(element))
+                exploded = plain.select("*", F.explode(name).alias(element))
             case 1:
-                made = plain.select("*", F.explode_outer(name).alias(element))
+                exploded = plain.select("*", F.explode_outer(name).alias(element))
             case 2:
-                made = plain.select("*", F.posexplode(name).alias(place, element))
+                exploded = plain.select("*", F.posexplode(name).alias(place, element))
                 columns = (*columns, (place, "int"))
             case _:
-                made = plain.select("*", F.posexplode_outer(name).alias(place, element))
+                exploded = plain.select("*", F.posexplode_outer(name).alias(place, element))
                 columns = (*columns, (place, "int"))
-        return self.named(made, (*columns, (element, "int")))
+        return self.with_alias(exploded, (*columns, (element, "int")))
 
     def missing(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """Rows or values that are null, left out or filled in."""
@@ -183,14 +183,14 @@ class Frames:
         some = self.chance.sample(names, self.chance.randint(1, len(names)))
         match self.chance.randrange(4):
             case 0:
-                made = plain.dropna(subset=some)
+                changed = plain.dropna(subset=some)
             case 1:
-                made = plain.dropna(how="all", subset=some)
+                changed = plain.dropna(how="all", subset=some)
             case 2:
-                made = plain.fillna(7).fillna("?")
+                changed = plain.fillna(7).fillna("?")
             case _:
-                made = plain.replace([0, 1], [1, 9])
-        return self.named(made, columns)
+                changed = plain.replace([0, 1], [1, 9])
+        return self.with_alias(changed, columns)
 
     def pivot(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """A column for each of some values."""
@@ -200,9 +200,9 @@ class Frames:
         if not strings or len(numbers) < 2:
             return frame, scope
         pivoted = plain.groupBy(numbers[0]).pivot(strings[0], ["x", "y", "q"])
-        made = pivoted.agg(F.sum(numbers[1])).toDF("k", "p1", "p2", "p3")
+        totals = pivoted.agg(F.sum(numbers[1])).toDF("k", "p1", "p2", "p3")
         kinds = (("k", "int"), ("p1", "bigint"), ("p2", "bigint"), ("p3", "bigint"))
-        return self.named(made, kinds)
+        return self.with_alias(totals, kinds)
 
     def unpivot(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """A row for each of some columns."""
@@ -210,14 +210,14 @@ class Frames:
         numbers = [name for name, kind in columns if kind == "int"]
         if len(numbers) < 2:
             return frame, scope
-        made = plain.unpivot([*numbers[:1]], [*numbers[1:]], "name", "number")
+        unpivoted = plain.unpivot([*numbers[:1]], [*numbers[1:]], "name", "number")
         kinds = ((numbers[0], "int"), ("name", "string"), ("number", "int"))
-        return self.named(made, kinds)
+        return self.with_alias(unpivoted, kinds)
 
-    def related(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
+    def subquery(self, frame: DataFrame, scope: Columns, _depth: int) -> tuple[DataFrame, Columns]:
         """A sub-query of the API: whether there are rows, a single value, or rows of each row."""
         plain, columns = self.plain(frame, scope)
-        frame, scope = self.named(plain, columns)
+        frame, scope = self.with_alias(plain, columns)
         own = [(name, kind) for name, kind in scope if kind in ("int", "bigint", "decimal")]
         if not own:
             return frame, scope
@@ -236,19 +236,23 @@ class Frames:
                 return frame.where(exists if self.chance.random() < 0.5 else ~exists), scope
             case 1:
                 value = sub.select(F.max(F.col(key))).scalar()
-                return self.named(frame.select("*", value.alias(name)), (*columns, (name, kind)))
+                return self.with_alias(
+                    frame.select("*", value.alias(name)), (*columns, (name, kind))
+                )
             case _:
                 rows = sub.select(F.col(key).alias(name))
                 how = self.chance.choice((None, "inner", "left"))
-                made = frame.lateralJoin(rows) if how is None else frame.lateralJoin(rows, how=how)
-                return self.named(made, (*columns, (name, kind)))
+                joined = (
+                    frame.lateralJoin(rows) if how is None else frame.lateralJoin(rows, how=how)
+                )
+                return self.with_alias(joined, (*columns, (name, kind)))
 
 
 Step = Callable[[Frames, DataFrame, Columns, int], tuple[DataFrame, Columns]]
 _STEPS: Final[Sequence[Step]] = (
     Frames.select, Frames.select, Frames.where, Frames.where, Frames.with_column, Frames.join,
     Frames.join, Frames.join, Frames.group, Frames.group, Frames.set_operation, Frames.distinct,
-    Frames.limited, Frames.explode, Frames.missing, Frames.pivot, Frames.unpivot, Frames.related,
+    Frames.limit, Frames.explode, Frames.missing, Frames.pivot, Frames.unpivot, Frames.subquery,
 )  # fmt: skip
 
 

@@ -55,11 +55,11 @@ class Texts:
         if depth < self.deepest and roll < 0.15:
             return self._set_operation(depth, kinds)
         if depth < self.deepest and roll < 0.25:
-            return self._limited(depth, kinds)
+            return self._limit(depth, kinds)
         if depth == 0 and roll < 0.4:
             return self._with(kinds)
         if roll < 0.65:
-            return self._grouped(depth, kinds)
+            return self._group_by(depth, kinds)
         return self._select(depth, kinds)
 
     # --- queries ---
@@ -73,7 +73,7 @@ class Texts:
         )
         return f"({left}) {word} ({right})", columns
 
-    def _limited(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
+    def _limit(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         inner, columns = self.query(depth + 1, kinds)
         alias = self.name("q")
         keys = ", ".join(
@@ -90,11 +90,11 @@ class Texts:
         inner, columns = self.query(2)
         one, other = self.name("t"), self.name("t")
         word = self.chance.choice(("join", "left join", "full join"))
-        scope = qualified(one, columns) + qualified(other, columns)
+        scope = qualify(one, columns) + qualify(other, columns)
         condition = self.condition(scope, 2)
-        items, made = self.items(scope, kinds or self.kinds(), 2)
+        items, selected = self.items(scope, kinds or self.kinds(), 2)
         text = f"select {items} from {name} {one} {word} {name} {other} on {condition}"
-        return f"with {name} as ({inner}) {text}", made
+        return f"with {name} as ({inner}) {text}", selected
 
     def _select(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         if self.is_hard and self.chance.random() < 0.15:
@@ -110,7 +110,7 @@ class Texts:
         one, other = self.name("t"), self.name("t")
         keys = self.chance.choice((("a",), ("a", "c"), ("b", "d")))
         kind_of = dict(self.tables["r"])
-        left, right = qualified(one, self.tables["r"]), qualified(other, self.tables["s"])
+        left, right = qualify(one, self.tables["r"]), qualify(other, self.tables["s"])
         scope = tuple((key, kind_of[key]) for key in keys) + tuple(
             column for column in left + right if column[0].rpartition(".")[2] not in keys
         )
@@ -119,7 +119,7 @@ class Texts:
         text = f"select {items} from r {one} {word}join s {other} using ({', '.join(keys)}){where}"
         return text, columns
 
-    def _grouped(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
+    def _group_by(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         source, scope = self.source(depth)
         where = self._where(scope, depth)
         keys = [self.expression(scope, self.chance.choice(_SCALARS), depth + 1)
@@ -183,13 +183,13 @@ class Texts:
             outer, self.outer = self.outer, []
             inner, columns = self.query(depth + 1)
             self.outer = outer
-            return f"({inner}) {alias}", qualified(alias, columns)
+            return f"({inner}) {alias}", qualify(alias, columns)
         if self.chance.random() < 0.05:
             rows = "(1, 'x'), (2, null), (null, 'y')"
             columns = ((f"{alias}.i", "int"), (f"{alias}.j", "string"))
             return f"(values {rows}) {alias} (i, j)", columns
         table = self.chance.choice(("r", "r", "s", "s", "v"))
-        return f"{table} {alias}", qualified(alias, self.tables[table])
+        return f"{table} {alias}", qualify(alias, self.tables[table])
 
     def join_on(self, left: Columns, right: Columns) -> str:
         pairs = [(one, other) for one, kind in left for other, k in right if k == kind != "array"]
@@ -242,12 +242,12 @@ class Texts:
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
         word = self.chance.choice(("", "", "not "))
         if self.chance.random() < 0.5:
-            text = f"{word}exists ({self._correlated()})"
+            text = f"{word}exists ({self._correlated_query()})"
         else:
             value, kind = self.chance.choice(self.outer)
             alias = self.name("t")
             table = self.chance.choice(("r", "s"))
-            columns = qualified(alias, self.tables[table])
+            columns = qualify(alias, self.tables[table])
             item = self.expression(columns, kind, self.deepest)
             where = self._correlation(columns) if self.chance.random() < 0.6 else ""
             if self.is_hard and self.chance.random() < 0.3:
@@ -257,11 +257,11 @@ class Texts:
         self.outer = outer
         return text
 
-    def _correlated(self) -> str:
+    def _correlated_query(self) -> str:
         """A query over a table, related to the columns around it."""
         alias = self.name("t")
         table = self.chance.choice(("r", "s", "v"))
-        columns = qualified(alias, self.tables[table])
+        columns = qualify(alias, self.tables[table])
         return f"select 1 from {table} {alias}{self._correlation(columns)}"
 
     def _correlation(self, columns: Columns) -> str:
@@ -313,7 +313,7 @@ class Texts:
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
         alias = self.name("t")
         table = self.chance.choice(("r", "s"))
-        columns = qualified(alias, self.tables[table])
+        columns = qualify(alias, self.tables[table])
         pairs = [(one, o) for one, k in columns for o, other in self.outer if other == k]
         where = ""
         if pairs and self.chance.random() < 0.7:
@@ -553,7 +553,7 @@ _HARD_AGGREGATES: Final[Forms] = {
 }
 
 
-def qualified(alias: str, columns: Columns) -> Columns:
+def qualify(alias: str, columns: Columns) -> Columns:
     return tuple((f"{alias}.{name}", kind) for name, kind in columns)
 
 

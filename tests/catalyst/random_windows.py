@@ -71,7 +71,7 @@ class Column:
     def node(self) -> PlanNode:
         """The column as an expression."""
         fields = {"name": self.name, "exprId": self.id, "dataType": _TYPES[self.kind]}
-        return _typed("AttributeReference", self.kind, **fields)
+        return _node_of_kind("AttributeReference", self.kind, **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class RandomQuery:
         return AnalyzedPlan(self.plan, PlanNode("StructType", {"fields": fields}), settings)
 
 
-def _typed(node: str, kind: str, **fields: Any) -> PlanNode:
+def _node_of_kind(node: str, kind: str, **fields: Any) -> PlanNode:
     return PlanNode(node, {**fields, "$type": _TYPES[kind]})
 
 
 def _literal(value: Any, kind: str = "int") -> PlanNode:
-    return _typed("Literal", kind, value=value, dataType=_TYPES[kind])
+    return _node_of_kind("Literal", kind, value=value, dataType=_TYPES[kind])
 
 
 def random_query(chance: Random, *, total: bool = False) -> RandomQuery:
@@ -142,19 +142,19 @@ class _Maker:
         """A query of some levels."""
         below = self.table()
         if self.maybe(0.15, "over aggregates"):
-            below = self.grouped(below, "t")
+            below = self.group_by(below, "t")
         if self.maybe(0.1, "over a filter"):
-            below = self.filtered(below, below.columns, self.chance.choice((0, 1)))
-        below = self.windowed(below, "x")
+            below = self.filter_rows(below, below.columns, self.chance.choice((0, 1)))
+        below = self.add_windows(below, "x")
         if self.maybe(0.35, "filter"):
             new = [c for c in below.columns if c.name.startswith("x")]
-            below = self.filtered(below, new, None)
+            below = self.filter_rows(below, new, None)
         if self.maybe(0.2, "over windows"):
-            below = self.windowed(below, "y")
+            below = self.add_windows(below, "y")
         if self.maybe(0.15, "aggregates over"):
-            below = self.grouped(below, "z")
+            below = self.group_by(below, "z")
         elif self.maybe(0.4, "some columns"):
-            below = self.projected(below)
+            below = self.project(below)
         return RandomQuery(below.plan, below.text, below.columns, frozenset(self.features))
 
     def table(self) -> RandomQuery:
@@ -167,7 +167,7 @@ class _Maker:
             PlanNode("LogicalRelation", fields), f"select * from {TABLE}", columns, frozenset()
         )
 
-    def projected(self, below: RandomQuery) -> RandomQuery:
+    def project(self, below: RandomQuery) -> RandomQuery:
         """Some of the columns."""
         count = self.chance.randint(1, len(below.columns))
         columns = tuple(sorted(self.chance.sample(below.columns, count), key=lambda c: c.id))
@@ -176,7 +176,7 @@ class _Maker:
         text = f"select {names} from ({below.text})"
         return RandomQuery(PlanNode("Project", fields), text, columns, frozenset())
 
-    def filtered(
+    def filter_rows(
         self, below: RandomQuery, columns: Sequence[Column], bound: int | None
     ) -> RandomQuery:
         """The rows in which a number is below a bound, or equal to it."""
@@ -189,11 +189,11 @@ class _Maker:
         )
         limit = self.chance.randint(1, 3) if bound is None else bound
         literal = _literal(limit, column.kind)
-        condition = _typed(name, "boolean", left=column.node, right=literal)
+        condition = _node_of_kind(name, "boolean", left=column.node, right=literal)
         text = f"{column.name} {sign} {limit}"
         if self.maybe(0.2, "bound on the left"):
             mirrored = _MIRRORED.get(name, (name, sign))
-            condition = _typed(mirrored[0], "boolean", left=literal, right=column.node)
+            condition = _node_of_kind(mirrored[0], "boolean", left=literal, right=column.node)
             text = f"{limit} {mirrored[1]} {column.name}"
         fields = {"condition": condition, "child": below.plan}
         return RandomQuery(
@@ -203,7 +203,7 @@ class _Maker:
             frozenset(),
         )
 
-    def grouped(self, below: RandomQuery, prefix: str) -> RandomQuery:
+    def group_by(self, below: RandomQuery, prefix: str) -> RandomQuery:
         """Groups by one or two columns, with aggregates."""
         keys = self.chance.sample(below.columns, self.chance.randint(1, 2))
         plain = [c for c in below.columns if c.kind in ("int", "bigint")]
@@ -213,7 +213,7 @@ class _Maker:
             name, kind = self.chance.choice((("Max", argument.kind), ("Count", "bigint")))
             fields = {"children": (argument.node,)} if name == "Count" else {"child": argument.node}
             column = self.column(f"{prefix}{number}", kind)
-            node = _alias(column, _aggregate(_typed(name, kind, **fields), kind))
+            node = _alias(column, _aggregate(_node_of_kind(name, kind, **fields), kind))
             heads.append((column, node, f"{name.lower()}({argument.name}) as {column.name}"))
         plan = PlanNode(
             "Aggregate",
@@ -233,7 +233,7 @@ class _Maker:
             frozenset(),
         )
 
-    def windowed(self, below: RandomQuery, prefix: str) -> RandomQuery:
+    def add_windows(self, below: RandomQuery, prefix: str) -> RandomQuery:
         """One or two windows, each with some functions."""
         number = 0
         base = below
@@ -262,7 +262,7 @@ class _Maker:
                         "frameSpecification": bounds,
                     },
                 )
-                expression = _typed(
+                expression = _node_of_kind(
                     "WindowExpression", function.kind,
                     windowFunction=function.node, windowSpec=specification,
                 )  # fmt: skip
@@ -354,20 +354,22 @@ class _Maker:
         children = {"children": tuple(column.node for column, _, _ in order)}
         match name:
             case "row_number":
-                return _Function(_typed("RowNumber", "int"), "row_number()", "int")
+                return _Function(_node_of_kind("RowNumber", "int"), "row_number()", "int")
             case "ntile":
                 n = self.chance.randint(1, 4)
-                node = _typed("NTile", "int", buckets=_literal(n))
+                node = _node_of_kind("NTile", "int", buckets=_literal(n))
                 return _Function(node, f"ntile({n})", "int")
             case "cume_dist":
-                return _Function(_typed("CumeDist", "double"), "cume_dist()", "double")
+                return _Function(_node_of_kind("CumeDist", "double"), "cume_dist()", "double")
             case "percent_rank":
-                return _Function(_typed("PercentRank", "double", **children), "percent_rank()",
-                                 "double")  # fmt: skip
+                node = _node_of_kind("PercentRank", "double", **children)
+                return _Function(node, "percent_rank()", "double")
             case "rank":
-                return _Function(_typed("Rank", "int", **children), "rank()", "int")
+                return _Function(_node_of_kind("Rank", "int", **children), "rank()", "int")
             case _:
-                return _Function(_typed("DenseRank", "int", **children), "dense_rank()", "int")
+                return _Function(
+                    _node_of_kind("DenseRank", "int", **children), "dense_rank()", "int"
+                )
 
     def neighbour(self, below: RandomQuery) -> tuple[_Function, PlanNode, str]:
         column = self.chance.choice(below.columns)
@@ -388,7 +390,7 @@ class _Maker:
         text = f"{name.lower()}({column.name}, {distance}{default_text})"
         text += " ignore nulls" if nulls else ""
         bounds = _frame("RowFrame", _literal(offset), _literal(offset))
-        return _Function(_typed(name, column.kind, **fields), text, column.kind), bounds, ""
+        return _Function(_node_of_kind(name, column.kind, **fields), text, column.kind), bounds, ""
 
     def end(self, below: RandomQuery) -> _Function:
         column = self.chance.choice(below.columns)
@@ -398,10 +400,10 @@ class _Maker:
         skips = " ignore nulls" if nulls else ""
         if name == "NthValue":
             n = self.chance.randint(1, 3)
-            node = _typed(name, column.kind, input=column.node, offset=_literal(n),
+            node = _node_of_kind(name, column.kind, input=column.node, offset=_literal(n),
                           ignoreNulls=nulls)  # fmt: skip
             return _Function(node, f"nth_value({column.name}, {n}){skips}", column.kind)
-        node = _typed(name, column.kind, child=column.node, ignoreNulls=nulls)
+        node = _node_of_kind(name, column.kind, child=column.node, ignoreNulls=nulls)
         text = f"{name.lower()}_value({column.name}){skips}"
         return _Function(_aggregate(node, column.kind), text, column.kind)
 
@@ -414,7 +416,9 @@ class _Maker:
         plain = [c for c in below.columns if c.kind in ("int", "bigint")]
         if plain and self.maybe(0.2, "filtered"):
             by = self.chance.choice(plain)
-            condition = _typed("GreaterThan", "boolean", left=by.node, right=_literal(0, by.kind))
+            condition = _node_of_kind(
+                "GreaterThan", "boolean", left=by.node, right=_literal(0, by.kind)
+            )
             filter_text = f" filter (where {by.name} > 0)"
         context = PlanNode(
             "NumericEvalContext", {"evalMode": "ANSI", "allowDecimalPrecisionLoss": True}
@@ -422,24 +426,27 @@ class _Maker:
         text = f"{_SQL.get(name, name.lower())}({column.name}){filter_text}"
         match name:
             case "Count":
-                node, kind = _typed(name, "bigint", children=(column.node,)), "bigint"
+                node, kind = _node_of_kind(name, "bigint", children=(column.node,)), "bigint"
             case "Sum":
                 kind = {"decimal(10,2)": "decimal(20,2)", "double": "double"}.get(
                     column.kind, "bigint"
                 )
-                node = _typed(name, kind, child=column.node, evalContext=context)
+                node = _node_of_kind(name, kind, child=column.node, evalContext=context)
             case "Average":
                 kind = {"decimal(10,2)": "decimal(14,6)"}.get(column.kind, "double")
-                node = _typed(name, kind, child=column.node, evalMode="ANSI")
+                node = _node_of_kind(name, kind, child=column.node, evalMode="ANSI")
             case "StddevSamp":
-                as_double = _typed(
+                as_double = _node_of_kind(
                     "Cast", "double", child=column.node, dataType=_TYPES["double"],
                     timeZoneId="UTC", evalMode="ANSI",
                 )  # fmt: skip
                 child = column.node if column.kind == "double" else as_double
-                node, kind = _typed(name, "double", child=child, nullOnDivideByZero=True), "double"
+                node, kind = (
+                    _node_of_kind(name, "double", child=child, nullOnDivideByZero=True),
+                    "double",
+                )
             case _:
-                node, kind = _typed(name, column.kind, child=column.node), column.kind
+                node, kind = _node_of_kind(name, column.kind, child=column.node), column.kind
         return _Function(_aggregate(node, kind, condition), text, kind)
 
     # --- Frames ---
@@ -461,13 +468,13 @@ class _Maker:
         low, high = sorted((self.chance.randint(-2, 2), self.chance.randint(-2, 2)))
         if kind == "RangeFrame" and not by_value:
             low = high = 0
-        first, first_text = self.bound(low, start, "unbounded preceding", offsets)
-        last, last_text = self.bound(high, end, "unbounded following", offsets)
+        first, first_text = self.frame_bound(low, start, "unbounded preceding", offsets)
+        last, last_text = self.frame_bound(high, end, "unbounded following", offsets)
         word = "rows" if kind == "RowFrame" else "range"
         self.features.add(f"{word} {first_text.split()[-1]} {last_text.split()[-1]}")
         return _frame(kind, first, last), f" {word} between {first_text} and {last_text}"
 
-    def bound(
+    def frame_bound(
         self, offset: int, unbounded: PlanNode, text: str, literal: Callable[[int], PlanNode]
     ) -> tuple[PlanNode, str]:
         if self.chance.random() < 0.35:
@@ -493,7 +500,7 @@ def _frame(kind: str, lower: PlanNode, upper: PlanNode) -> PlanNode:
 
 
 def _aggregate(function: PlanNode, kind: str, condition: PlanNode | None = None) -> PlanNode:
-    return _typed(
+    return _node_of_kind(
         "AggregateExpression", kind,
         aggregateFunction=function, mode=PlanNode("Complete"), isDistinct=False,
         filter=condition, resultId=0,
@@ -501,4 +508,4 @@ def _aggregate(function: PlanNode, kind: str, condition: PlanNode | None = None)
 
 
 def _alias(column: Column, child: PlanNode) -> PlanNode:
-    return _typed("Alias", column.kind, child=child, name=column.name, exprId=column.id)
+    return _node_of_kind("Alias", column.kind, child=child, name=column.name, exprId=column.id)

@@ -14,11 +14,11 @@ from tests.catalyst.judging import (
     Tables,
     agree,
     assert_follows,
-    converted,
-    evaluated,
-    planned,
+    plan_of_script,
     plans_of,
     random_tables,
+    reference_answer,
+    script_of_plan,
 )
 from tests.catalyst.texts import tables, texts
 
@@ -65,7 +65,7 @@ ROWS: Tables = {
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
-    script = converted(plans_of(SET)[query]).script
+    script = script_of_plan(plans_of(SET)[query]).script
     assert_follows(script, random_tables(SET, chance), chance, tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_the_answer_is_sparks(spark: SparkSession) -> None:
     differences = []
     for query, text in texts(SET).items():
         rows = [tuple(row) for row in session.sql(text).collect()]
-        answer = list(evaluated(converted(plans_of(SET)[query]).script, ROWS))
+        answer = list(reference_answer(script_of_plan(plans_of(SET)[query]).script, ROWS))
         exact = "percentile" in query or "median" in query
         if query in BY_CHOICE:
             rows, answer = _without_choice(rows), _without_choice(answer)
@@ -102,13 +102,13 @@ def _without_choice(rows: list[Any]) -> list[Any]:
 
 
 def test_values_of_one_query_are_of_one_row() -> None:
-    answer = list(evaluated(converted(plans_of(SET)["first"]).script, ROWS))
+    answer = list(reference_answer(script_of_plan(plans_of(SET)["first"]).script, ROWS))
     pairs = {(row[0], row[1], row[4]) for row in ROWS["r"]}
     assert all((k, a, s) in pairs for k, a, s, _ in answer)
     tied: Tables = {**ROWS, "r": [(1, 1, 1, 1, "a", None, 9.0, None, None),
                                   (1, 1, 1, 1, "b", None, 2.0, None, None)]}  # fmt: skip
-    ((_, s, e, least_s, least_e),) = evaluated(
-        converted(plans_of(SET)["max_by_pairs"]).script, tied
+    ((_, s, e, least_s, least_e),) = reference_answer(
+        script_of_plan(plans_of(SET)["max_by_pairs"]).script, tied
     )
     assert (s, e) == ("b", 2.0)
     assert (least_s, least_e) == ("a", 9.0)
@@ -116,7 +116,7 @@ def test_values_of_one_query_are_of_one_row() -> None:
 
 @pytest.mark.parametrize("query", ["covariance", "line", "moments", "regression", "spreads"])
 def test_moments_are_kept_as_sums(query: str) -> None:
-    plan = planned(converted(plans_of(SET)[query]).script)
+    plan = plan_of_script(script_of_plan(plans_of(SET)[query]).script)
     (node,) = [node for node in plan.nodes if isinstance(node, Groups)]
     assert node.accumulators
     assert all(request.accumulators for request in node.requests)
@@ -125,7 +125,7 @@ def test_moments_are_kept_as_sums(query: str) -> None:
 
 @pytest.mark.parametrize("query", ["percentile", "median", "percentile_disc"])
 def test_percentiles_read_few_values(query: str) -> None:
-    plan = planned(converted(plans_of(SET)[query]).script)
+    plan = plan_of_script(script_of_plan(plans_of(SET)[query]).script)
     (node,) = [node for node in plan.nodes if isinstance(node, Groups)]
     assert {request.reading.how for request in node.requests if request.reading} == {"between"}
     assert all(request.reading for request in node.requests)
@@ -135,6 +135,6 @@ def test_a_correlation_of_what_does_not_vary_fails() -> None:
     from incmrql.algebra.translate.queries import views_of
     from incmrql.plan.assembly import watches_of
 
-    script = converted(plans_of(SET)["correlation"]).script
+    script = script_of_plan(plans_of(SET)["correlation"]).script
     (watches,) = watches_of(script.items, script, views_of([script.items[0].expr], script))
     assert any("do not vary" in site.fault for site in watches.sites)

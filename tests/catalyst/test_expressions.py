@@ -125,18 +125,18 @@ def column(number: int, type_: PlanNode) -> PlanNode:
     return PlanNode("AttributeReference", {**fields, "$type": type_})
 
 
-def converted(expression: PlanNode) -> typed.Expr:
+def convert(expression: PlanNode) -> typed.Expr:
     columns = {n["exprId"]: model_type(n["dataType"]) for n in inside(expression)
                if n.name == "AttributeReference"}  # fmt: skip
     return convert_expression(expression, scope_of(columns))
 
 
-def shown(expression: PlanNode) -> str:
-    return show_expr(converted(expression))
+def notation_of(expression: PlanNode) -> str:
+    return show_expr(convert(expression))
 
 
 def value_of(expression: PlanNode) -> Value:
-    return evaluate(converted(expression), Environment(new_world(EMPTY_SCRIPT)))
+    return evaluate(convert(expression), Environment(new_world(EMPTY_SCRIPT)))
 
 
 def context(mode: str) -> PlanNode:
@@ -149,14 +149,14 @@ def context(mode: str) -> PlanNode:
 )
 def test_the_evaluation_mode_is_kept(mode: str, expected: str) -> None:
     sides = {"left": column(1, INT), "right": column(2, INT)}
-    assert shown(node("Add", INT, **sides, evalContext=context(mode))) == expected
-    assert shown(node("Add", INT, **sides, evalMode=mode)) == expected
+    assert notation_of(node("Add", INT, **sides, evalContext=context(mode))) == expected
+    assert notation_of(node("Add", INT, **sides, evalMode=mode)) == expected
 
 
 def test_operations_on_constants_are_computed_at_once() -> None:
     months = literal(-1, MONTHS)
     day = literal(10_591, DATE)  # 1998-12-31
-    assert shown(node("DateAddYMInterval", DATE, date=day, interval=months)) == (
+    assert notation_of(node("DateAddYMInterval", DATE, date=day, interval=months)) == (
         'date("1998-11-30")'
     )
     days = node("ExtractANSIIntervalDays", INT, child=literal(-90 * 86_400_000_000, DAYS))
@@ -180,13 +180,13 @@ def test_a_constant_interval_is_taken_from_a_timestamp() -> None:
 def test_a_constant_operation_that_fails_is_left_to_fail_where_it_is_used() -> None:
     sides = {"left": literal(1, INT), "right": literal(2**31 - 1, INT)}
     assert isinstance(
-        converted(node("Add", INT, **sides, evalContext=context("ANSI"))), typed.Arithmetic
+        convert(node("Add", INT, **sides, evalContext=context("ANSI"))), typed.Arithmetic
     )
 
 
 def test_null_safe_equality_compares_tuples() -> None:
     same = node("EqualNullSafe", BOOLEAN, left=column(1, INT), right=literal(None, INT))
-    assert shown(same) == "(c1_1) = (null)"
+    assert notation_of(same) == "(c1_1) = (null)"
 
 
 def test_in_is_a_disjunction_that_may_be_null() -> None:
@@ -212,10 +212,10 @@ def test_structs_and_arrays() -> None:
     )
     struct = PlanNode("StructType", {"fields": fields})
     names = literal("a", STRING), literal("b", STRING)
-    made = node(
+    struct_value = node(
         "CreateNamedStruct", struct, children=(names[0], literal(1, INT), names[1], literal(2, INT))
     )
-    assert value_of(node("GetStructField", INT, child=made, ordinal=1, name="B")) == 2
+    assert value_of(node("GetStructField", INT, child=struct_value, ordinal=1, name="B")) == 2
 
 
 def array(*values: int | None) -> PlanNode:
@@ -284,7 +284,7 @@ def test_quantifiers_are_three_valued(
 
 def refusal(expression: PlanNode) -> tuple[str, str]:
     with pytest.raises(Refused) as caught:
-        converted(expression)
+        convert(expression)
     return caught.value.code, caught.value.message
 
 

@@ -13,10 +13,10 @@ import pytest
 from tests.catalyst.judging import (
     Tables,
     assert_follows,
-    converted,
-    evaluated,
     plans_of,
     random_tables,
+    reference_answer,
+    script_of_plan,
 )
 from tests.catalyst.texts import tables, texts
 
@@ -42,7 +42,7 @@ ROWS: Tables = {
 @pytest.mark.parametrize("query", texts(SET))
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
-    script = converted(plans_of(SET)[query]).script
+    script = script_of_plan(plans_of(SET)[query]).script
     assert_follows(script, random_tables(SET, chance), chance, tmp_path)
 
 
@@ -57,7 +57,10 @@ def test_the_answer_is_sparks(spark: SparkSession) -> None:
     differences = []
     for query, text in texts(SET).items():
         rows = [_plain(tuple(row)) for row in session.sql(text).collect()]
-        answer = [_plain(row) for row in evaluated(converted(plans_of(SET)[query]).script, ROWS)]
+        answer = [
+            _plain(row)
+            for row in reference_answer(script_of_plan(plans_of(SET)[query]).script, ROWS)
+        ]
         if sorted(rows, key=str) != sorted(answer, key=str):
             differences.append(f"{query}\n{sorted(rows, key=str)}\n{sorted(answer, key=str)}")
     assert not differences, "\n".join(differences)

@@ -125,7 +125,7 @@ def test_a_leaf_over_files_is_a_stream_of_tuples(tmp_path: Path) -> None:
     assert reader.settings == (("spark.sql.session.timeZone", "Asia/Tokyo"),)
     assert (reader.columns, reader.partitions) == (("id", "city", "day"), ("day",))
     fields = json.loads(reader.schema)["fields"]
-    assert [(each["name"], each["type"]) for each in fields] == [
+    assert [(field["name"], field["type"]) for field in fields] == [
         ("id", "integer"), ("city", "string"), ("day", "integer"),
     ]  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_types_are_written_as_spark_reads_them(tmp_path: Path) -> None:
     }
     reader = source_of(files(tmp_path, columns=columns)).reader
     assert reader is not None
-    number, inner, text = (each["type"] for each in json.loads(reader.schema)["fields"])
+    number, inner, text = (field["type"] for field in json.loads(reader.schema)["fields"])
     assert (number, text) == ("decimal(12,2)", "string")
     assert inner["fields"][0]["type"]["elementType"] == "integer"
     assert inner["fields"][1]["type"] == "timestamp"

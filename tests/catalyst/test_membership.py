@@ -16,11 +16,11 @@ from incmrql.engine.compile.program import compile_program
 from incmrql.syntax.depth import deep_recursion
 from tests.catalyst.judging import (
     assert_follows,
-    converted,
     cross_products,
-    evaluated,
     plans_of,
     program_of_script,
+    reference_answer,
+    script_of_plan,
 )
 from tests.engine.kernels import KernelRun
 
@@ -41,16 +41,16 @@ def is_in(pair: Pair, rows: list[Pair]) -> bool | None:
     return None if unknown else False
 
 
-def changed(value: PlanValue, change: Callable[[PlanNode], PlanNode]) -> Any:
-    """The plan of `not (x in (S))` with another condition that is made of it."""
+def with_condition(value: PlanValue, change: Callable[[PlanNode], PlanNode]) -> Any:
+    """The plan of `not (x in (S))` with its condition changed."""
     match value:
         case PlanNode("Not"):
             return change(value)
         case PlanNode(_, fields):
-            parts = {name: changed(part, change) for name, part in fields.items()}
+            parts = {name: with_condition(part, change) for name, part in fields.items()}
             return replace(value, fields=parts)
         case tuple():
-            return tuple(changed(part, change) for part in value)
+            return tuple(with_condition(part, change) for part in value)
         case _:
             return value
 
@@ -60,19 +60,19 @@ def is_null(condition: PlanNode) -> PlanNode:
     return PlanNode("IsNull", {"child": condition["child"], "$type": PlanNode("BooleanType")})
 
 
-IN: AnalyzedPlan = replace(NOT_IN, plan=changed(NOT_IN.plan, lambda node: node["child"]))
-UNKNOWN: AnalyzedPlan = replace(NOT_IN, plan=changed(NOT_IN.plan, is_null))
+IN: AnalyzedPlan = replace(NOT_IN, plan=with_condition(NOT_IN.plan, lambda node: node["child"]))
+UNKNOWN: AnalyzedPlan = replace(NOT_IN, plan=with_condition(NOT_IN.plan, is_null))
 
 
 @pytest.mark.parametrize(("plan", "wanted"), [(NOT_IN, False), (IN, True)])
 def test_pairs_with_nulls_are_in_or_not_or_unknown(plan: AnalyzedPlan, wanted: bool | None) -> None:
     """All pairs of two values and null, against all sets of at most two of them."""
-    script = converted(plan).script
+    script = script_of_plan(plan).script
     left = [(k, a, None, None, None, None) for k, a in PAIRS]
     sets = [list(rows) for n in (0, 1, 2) for rows in combinations_with_replacement(PAIRS, n)]
     seen = set()
     for rows in sets:
-        answer = set(evaluated(script, {"r": left, "q": [(k, a, "x") for k, a in rows]}))
+        answer = set(reference_answer(script, {"r": left, "q": [(k, a, "x") for k, a in rows]}))
         expected = {pair for pair in PAIRS if is_in(pair, rows) is wanted}
         assert answer == expected, rows
         seen.add(len(expected))
@@ -83,7 +83,7 @@ def test_no_membership_is_null_in_spark() -> None:
     """As a value, `x in (S)` is true or false: `trap_answers` has what Spark says."""
     left = [(k, a, None, None, None, None) for k, a in PAIRS]
     right = [(k, a, "x") for k, a in PAIRS]
-    assert not list(evaluated(converted(UNKNOWN).script, {"r": left, "q": right}))
+    assert not list(reference_answer(script_of_plan(UNKNOWN).script, {"r": left, "q": right}))
 
 
 @pytest.mark.parametrize("plan", [NOT_IN, IN])
@@ -91,13 +91,13 @@ def test_pairs_are_followed(plan: AnalyzedPlan, tmp_path: Path) -> None:
     chance = Random("pairs")
     left = [(*chance.choice(PAIRS), 1, "x", None, None) for _ in range(12)]
     right = [(*chance.choice(PAIRS), "x") for _ in range(6)]
-    assert_follows(converted(plan).script, {"r": left, "q": right}, chance, tmp_path)
+    assert_follows(script_of_plan(plan).script, {"r": left, "q": right}, chance, tmp_path)
 
 
 def test_pairs_are_found_by_key() -> None:
     """Compared with all rows is only the count of the rows that have nothing but nulls."""
-    assert cross_products(program_of_script(converted(NOT_IN).script)) == 1
-    assert cross_products(program_of_script(converted(CORRELATED).script)) == 0
+    assert cross_products(program_of_script(script_of_plan(NOT_IN).script)) == 1
+    assert cross_products(program_of_script(script_of_plan(CORRELATED).script)) == 0
 
 
 CHANGES: list[dict[str, list[tuple[Any, int]]]] = [
@@ -115,7 +115,7 @@ CHANGES: list[dict[str, list[tuple[Any, int]]]] = [
 def test_a_batch_reads_what_has_its_key(size: int, tmp_path: Path) -> None:
     """However many rows there are on both sides."""
     with deep_recursion():
-        program = program_of_script(converted(NOT_IN).script)
+        program = program_of_script(script_of_plan(NOT_IN).script)
         kernel = KernelRun(program, tmp_path, 2, compile_program(program))
         left = [((n, n, 0, "x", None, None), 1) for n in range(size)]
         right = [((n, n + 1, "x"), 1) for n in range(size)]

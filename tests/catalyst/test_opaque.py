@@ -21,17 +21,17 @@ from incmrql.values import identical
 from tests.catalyst.judging import (
     Tables,
     assert_follows,
-    converted,
-    evaluated,
     plans_of,
     random_tables,
+    reference_answer,
+    script_of_plan,
 )
 
 SET = "operators"
 
 
-def unknown(plan: AnalyzedPlan, name: str) -> AnalyzedPlan:
-    """A plan in which one class of expressions is another one, which nobody knows."""
+def with_unknown_class(plan: AnalyzedPlan, name: str) -> AnalyzedPlan:
+    """A plan in which one class of expressions is replaced by an unknown one."""
 
     def visit(value: PlanValue) -> Any:
         match value:
@@ -81,44 +81,46 @@ def test_an_opaque_column_stands_for_an_expression(
     query: str, name: str, columns: dict[str, Callable[[Any], Any]], tmp_path: Path
 ) -> None:
     plan = plans_of(SET)[query]
-    changed = opaque(unknown(plan, name))
+    changed = opaque(with_unknown_class(plan, name))
     assert {_table(leaf) for leaf in leaves_of(changed.plan) if leaf.fields.get("$computed")} == {
         *columns
     }
-    script = converted(replace(plan, plan=changed.plan)).script
+    script = script_of_plan(replace(plan, plan=changed.plan)).script
     chance = Random(query)
     data = random_tables(SET, chance)
     wider: Tables = {
         table: [(*row, columns[table](row)) for row in rows] if table in columns else rows
         for table, rows in data.items()
     }
-    wanted = evaluated(converted(plan).script, data)
-    assert identical(evaluated(script, wider), wanted)
+    wanted = reference_answer(script_of_plan(plan).script, data)
+    assert identical(reference_answer(script, wider), wanted)
     assert_follows(script, wider, chance, tmp_path)
 
 
 def test_a_column_passes_common_table_expressions(tmp_path: Path) -> None:
     plan = plans_of("functions")["over_definitions"]
-    changed = opaque(unknown(plan, "Levenshtein"))
+    changed = opaque(with_unknown_class(plan, "Levenshtein"))
     (column,) = changed.columns
-    assert [each.place for each in column.definitions][-1:] != [None]
+    assert [definition.place for definition in column.definitions][-1:] != [None]
     assert '"place":3' in column.text
     chance = Random(0)
     data = random_tables("functions", chance)
     wider: Tables = {
         "r": [(*row, None if row[3] is None else levenshtein(row[3], "ab")) for row in data["r"]]
     }
-    script = converted(replace(plan, plan=changed.plan)).script
-    assert identical(evaluated(script, wider), evaluated(converted(plan).script, data))
+    script = script_of_plan(replace(plan, plan=changed.plan)).script
+    assert identical(
+        reference_answer(script, wider), reference_answer(script_of_plan(plan).script, data)
+    )
     assert_follows(script, wider, chance, tmp_path)
 
 
 def test_all_leaves_of_a_table_get_the_same_columns() -> None:
-    changed = opaque(unknown(plans_of(SET)["union_three"], "Add"))
+    changed = opaque(with_unknown_class(plans_of(SET)["union_three"], "Add"))
     leaves = [leaf for leaf in leaves_of(changed.plan) if _table(leaf) == "r"]
     assert len(leaves) == 2
     assert len({len(leaf["output"]) for leaf in leaves}) == 1
-    ids = [each["exprId"] for leaf in leaves for each in leaf["output"]]
+    ids = [attribute["exprId"] for leaf in leaves for attribute in leaf["output"]]
     assert len(set(ids)) == len(ids)
 
 
@@ -132,10 +134,10 @@ def test_all_leaves_of_a_table_get_the_same_columns() -> None:
     ],
 )
 def test_an_expression_above_state_is_refused_by_name(query: str, name: str) -> None:
-    plan = unknown(plans_of(SET)[query], name)
+    plan = with_unknown_class(plans_of(SET)[query], name)
     assert opaque(plan).columns == ()
     with pytest.raises(QueryError, match="Frobnicate of Spark is not known here; Spark evaluates"):
-        converted(plan)
+        script_of_plan(plan)
 
 
 def test_what_is_converted_stays() -> None:
@@ -145,7 +147,7 @@ def test_what_is_converted_stays() -> None:
 
 
 def test_what_is_not_deterministic_or_of_the_time_is_never_opaque() -> None:
-    plan = unknown(plans_of(SET)["group_expressions"], "Add")
+    plan = with_unknown_class(plans_of(SET)["group_expressions"], "Add")
     for name in ("Rand", "CurrentTimestamp", "CurrentPath", "InputFileName"):
         inside = unknown_as(plan, name)
         assert opaque(inside).columns == ()
@@ -162,8 +164,8 @@ def unknown_as(plan: AnalyzedPlan, name: str) -> AnalyzedPlan:
 def test_the_text_of_a_column_has_no_ids() -> None:
     plan = plans_of(SET)["group_expressions"]
     shifted = _shift(plan.plan)
-    one = opaque(unknown(plan, "Add")).columns
-    other = opaque(unknown(replace(plan, plan=shifted), "Add")).columns
+    one = opaque(with_unknown_class(plan, "Add")).columns
+    other = opaque(with_unknown_class(replace(plan, plan=shifted), "Add")).columns
     assert [column.text for column in one] == [column.text for column in other]
     assert one[0].shown == "Frobnicate(k, 1)"
 

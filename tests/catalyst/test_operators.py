@@ -14,9 +14,9 @@ from tests.catalyst.judging import (
     Tables,
     assert_agrees_with_duckdb,
     assert_follows,
-    converted,
     plans_of,
     random_tables,
+    script_of_plan,
 )
 from tests.catalyst.texts import texts
 
@@ -43,5 +43,5 @@ def test_the_answer_is_duckdbs(query: str) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
-    script = converted(plans_of(SET)[query]).script
+    script = script_of_plan(plans_of(SET)[query]).script
     assert_follows(script, random_tables(SET, chance), chance, tmp_path)

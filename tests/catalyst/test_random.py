@@ -14,7 +14,7 @@ import pytest
 from incmrql.catalyst.convert import ConvertedScript
 from incmrql.errors import QueryError
 from incmrql.values import Record, show
-from tests.catalyst.judging import Tables, agree, assert_follows, converted, evaluated
+from tests.catalyst.judging import Tables, agree, assert_follows, reference_answer, script_of_plan
 from tests.catalyst.random_answers import Answered, answers, rows_of
 
 PARTS = 8
@@ -26,14 +26,14 @@ FOLLOWED = 11
 
 
 @cache
-def answered() -> list[Answered]:
+def answers_without_error() -> list[Answered]:
     return [answer for answer in answers() if not answer.error]
 
 
 def script_of(answer: Answered) -> ConvertedScript | None:
     """The script of a text; None if it is refused."""
     try:
-        return converted(answer.plan)
+        return script_of_plan(answer.plan)
     except QueryError:
         return None
 
@@ -49,10 +49,10 @@ def with_records(data: Tables) -> Tables:
 
 def test_an_offset_over_groups_keeps_their_order(tmp_path: Path) -> None:
     """The groups were given a name, since an offset uses them twice, and a bag has no order."""
-    (answer,) = [answer for answer in answered() if answer.seed == 1009]
+    (answer,) = [answer for answer in answers_without_error() if answer.seed == 1009]
     conversion = script_of(answer)
     assert conversion is not None
-    assert agree(list(evaluated(conversion.script, with_records(answer.data))), answer.rows)
+    assert agree(list(reference_answer(conversion.script, with_records(answer.data))), answer.rows)
     assert_follows(conversion.script, with_records(rows_of(7)), Random(7), tmp_path)
 
 
@@ -60,10 +60,10 @@ def test_an_offset_over_groups_keeps_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_answer_is_sparks(part: int) -> None:
     wrong = []
-    for answer in answered()[part::PARTS]:
+    for answer in answers_without_error()[part::PARTS]:
         conversion = script_of(answer)
         if conversion is not None:
-            rows = evaluated(conversion.script, with_records(answer.data))
+            rows = reference_answer(conversion.script, with_records(answer.data))
             if not agree(list(rows), answer.rows):
                 wrong.append(f"{answer.seed}: {answer.text}\n{show(rows)}\n{answer.rows}")
     assert not wrong, "\n\n".join(wrong)
@@ -71,7 +71,7 @@ def test_the_answer_is_sparks(part: int) -> None:
 
 @pytest.mark.slow
 def test_most_texts_are_converted_and_have_rows() -> None:
-    kept = [answer for answer in answered() if script_of(answer) is not None]
+    kept = [answer for answer in answers_without_error() if script_of(answer) is not None]
     assert len(kept) >= FEWEST_CONVERTED
     assert sum(bool(answer.rows) for answer in kept) >= FEWEST_WITH_ROWS
 
@@ -79,7 +79,7 @@ def test_most_texts_are_converted_and_have_rows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_batch_is_followed(part: int, tmp_path: Path) -> None:
-    for answer in answered()[part :: PARTS * FOLLOWED]:
+    for answer in answers_without_error()[part :: PARTS * FOLLOWED]:
         conversion = script_of(answer)
         if conversion is not None:
             data = with_records(rows_of(1 + answer.seed % 5))

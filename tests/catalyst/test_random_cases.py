@@ -51,7 +51,7 @@ def test_two_columns_in_a_query_below_not_and_or_are_planned() -> None:
 
 def is_refused(plan: RandomPlan) -> bool:
     try:
-        convert_script([Question(each, stream_leaves()) for each in plan.plans])
+        convert_script([Question(analyzed, stream_leaves()) for analyzed in plan.plans])
     except QueryError:
         return True
     return False
@@ -109,7 +109,7 @@ def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     """The comparison itself can fail: an engine that keeps one row to itself is found."""
     plan = next(plan for plan in pool() if plan.kind == "parts" and not is_refused(plan))
     follower = Follower.of(plan)
-    expected = Follower.expected
+    expected = Follower.reference_answers
 
     def more(self: Follower, rows: dict[str, Weighted]) -> list[object]:
         answers: list[object] = list(expected(self, rows))
@@ -117,5 +117,5 @@ def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         return answers
 
     assert not follower.problem(Random(1), tmp_path / "right")
-    monkeypatch.setattr(Follower, "expected", more)
+    monkeypatch.setattr(Follower, "reference_answers", more)
     assert follower.problem(Random(1), tmp_path / "wrong")

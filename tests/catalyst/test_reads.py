@@ -15,7 +15,7 @@ import pytest
 from incmrql.engine.compile.program import compile_program
 from incmrql.plan.changes import Weighted
 from incmrql.syntax.depth import deep_recursion
-from tests.catalyst.judging import converted, program_of_script
+from tests.catalyst.judging import program_of_script, script_of_plan
 from tests.catalyst.trap_answers import trap_answers
 from tests.engine.kernels import KernelRun
 
@@ -68,7 +68,7 @@ def changes() -> list[dict[str, list[tuple[Any, int]]]]:
 def work(query: str, size: int, directory: Path) -> list[tuple[int, int]]:
     """For each change, the rows of state that were read and the rows of the answer that changed."""
     with deep_recursion():
-        program = program_of_script(converted(trap_answers()[query].plan).script)
+        program = program_of_script(script_of_plan(trap_answers()[query].plan).script)
         kernel = KernelRun(program, directory, 2, compile_program(program))
         kernel.step(history(size))
         counts = []
@@ -94,7 +94,7 @@ def test_reads_follow_the_change_whatever_the_history(query: str, tmp_path: Path
 def test_a_null_among_what_is_not_to_be_in_reads_what_it_takes_away(tmp_path: Path) -> None:
     """NOT IN over a null is never true: every row of the answer goes, and nothing else is read."""
     with deep_recursion():
-        program = program_of_script(converted(trap_answers()["t6_5_not_in"].plan).script)
+        program = program_of_script(script_of_plan(trap_answers()["t6_5_not_in"].plan).script)
         kernel = KernelRun(program, tmp_path, 2, compile_program(program))
         kernel.step(history(100))
         before = _size(Weighted([(row, 1) for row in kernel.answer()]))

@@ -10,7 +10,7 @@ from incmrql.plan.assembly import watches_of
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.types.walk import nodes
-from tests.catalyst.judging import converted, cross_products, plans_of, program_of_script
+from tests.catalyst.judging import cross_products, plans_of, program_of_script, script_of_plan
 from tests.effort import sample
 
 WITH_WINDOWS = (
@@ -30,7 +30,7 @@ def test_every_query_is_converted() -> None:
     }
     assert with_windows == set(WITH_WINDOWS)
     for query in plans:
-        assert converted(plans[query]).queries
+        assert script_of_plan(plans[query]).queries
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ def test_tables_are_joined_by_key() -> None:
     compared = {}
     plans = plans_of("tpcds")
     for query in {*sample(plans, 10), "q77"}:
-        program = program_of_script(converted(plans[query]).script)
+        program = program_of_script(script_of_plan(plans[query]).script)
         assert program.nodes
         compared[query] = cross_products(program)
     assert {query: joins for query, joins in compared.items() if joins} == {"q77": 1}
@@ -48,7 +48,7 @@ def test_tables_are_joined_by_key() -> None:
 @pytest.mark.parametrize("query", ["q61", "q90"])
 def test_what_is_watched_reads_no_table_more_often_than_the_query(query: str) -> None:
     """A quotient of two sub-queries fails by both; written out at each use they were 268 reads."""
-    script = converted(plans_of("tpcds")[query]).script
+    script = script_of_plan(plans_of("tpcds")[query]).script
     (item,) = script.items
     with deep_recursion():
         (watches,) = watches_of([item], script, views_of([item.expr], script))

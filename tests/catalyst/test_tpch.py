@@ -11,9 +11,9 @@ from incmrql.plan.explain.nodes import program_shapes
 from tests.catalyst.judging import (
     assert_agrees_with_duckdb,
     assert_follows,
-    converted,
     plans_of,
     program_of_script,
+    script_of_plan,
 )
 from tests.catalyst.texts import texts
 from tests.catalyst.toys import toy_tables
@@ -44,12 +44,12 @@ def test_the_answer_is_duckdbs(query: str) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
-    script = converted(plans_of("tpch")[query]).script
+    script = script_of_plan(plans_of("tpch")[query]).script
     assert_follows(script, toy_tables(chance), chance, tmp_path)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_no_query_is_warned_of_without_a_reason(query: str) -> None:
-    program = program_of_script(converted(plans_of("tpch")[query]).script)
+    program = program_of_script(script_of_plan(plans_of("tpch")[query]).script)
     warnings = {warning.code for shape in program_shapes(program) for warning in shape.warnings}
     assert warnings == DUE.get(query, set())

@@ -24,7 +24,7 @@ from incmrql.errors import QueryError
 from incmrql.plan.assembly import watches_of
 from incmrql.types import typed
 from tests import golden
-from tests.catalyst.judging import Tables, agree, converted, evaluated, stream_leaves
+from tests.catalyst.judging import Tables, agree, reference_answer, script_of_plan, stream_leaves
 from tests.catalyst.random_answers import rows_of
 from tests.catalyst.random_cases import Follower
 from tests.catalyst.random_plans import RandomPlan
@@ -49,7 +49,7 @@ OPEN = {
 def script_of(name: str) -> typed.Script | None:
     """The script of a text; None if it is refused."""
     try:
-        return converted(trap_answers()[name].plan).script
+        return script_of_plan(trap_answers()[name].plan).script
     except QueryError:
         return None
 
@@ -64,7 +64,7 @@ def test_a_text_is_answered_as_by_spark(name: str) -> None:
     answers = trap_answers()[name]
     for number, expected, error in zip(DATA_SETS, answers.rows, answers.errors, strict=True):
         data = with_records(rows_of(number))
-        rows = list(evaluated(script, data))
+        rows = list(reference_answer(script, data))
         is_right = len(rows) == len(expected) if name in OPEN else agree(rows, expected)
         if error or not is_right:  # where we refuse a batch, Spark may answer
             shown = f"rows {number}: {rows}\n{error or expected}"
@@ -75,7 +75,7 @@ def fails(script: typed.Script, data: Tables) -> bool:
     """Whether a batch with these rows is refused, because an expression has no value."""
     views = views_of([item.expr for item in script.items], script)
     (watches,) = watches_of(script.items, script, views)
-    return any(evaluated(script, data, bag) for bag in watches.bags)
+    return any(reference_answer(script, data, bag) for bag in watches.bags)
 
 
 @pytest.mark.slow
@@ -99,7 +99,9 @@ def refusal(name: str) -> str:
     try:
         convert_script([Question(trap_answers()[name].plan, stream_leaves())])
     except QueryError as refused:
-        return " / ".join(f"{each.code} {each.message} ({each.hint})" for each in refused.problems)
+        return " / ".join(
+            f"{problem.code} {problem.message} ({problem.hint})" for problem in refused.problems
+        )
     return ""
 
 
@@ -139,7 +141,7 @@ def _tests_of(module: str) -> set[str]:
 def test_classes_that_are_refused_by_name(name: str) -> None:
     plan = trap_answers()["t3_1_same_column_twice"].plan
     with pytest.raises(QueryError, match=name) as refused:
-        converted(replace(plan, plan=PlanNode(name, {"child": plan.plan})))
+        script_of_plan(replace(plan, plan=PlanNode(name, {"child": plan.plan})))
     assert refused.value.problems[0].code in ("C101", "C103", "C104")
 
 

@@ -23,10 +23,10 @@ from tests.catalyst.judging import (
     Tables,
     agree,
     assert_follows,
-    converted,
-    evaluated,
     plans_of,
     random_tables,
+    reference_answer,
+    script_of_plan,
     stream_leaves,
 )
 
@@ -39,17 +39,17 @@ ROWS: Tables = {
 
 def answer(query: str, data: Tables = ROWS) -> list[Any]:
     """The answer of a query of the set `operators` by the reference evaluator."""
-    return list(evaluated(converted(plans_of("operators")[query]).script, data))
+    return list(reference_answer(script_of_plan(plans_of("operators")[query]).script, data))
 
 
-def changed(value: PlanValue, fields: Mapping[str, Mapping[str, PlanValue]]) -> Any:
+def with_fields(value: PlanValue, fields: Mapping[str, Mapping[str, PlanValue]]) -> Any:
     """A plan with other values in some fields of some classes."""
     match value:
         case PlanNode(name, old):
-            new = {key: changed(part, fields) for key, part in old.items()}
+            new = {key: with_fields(part, fields) for key, part in old.items()}
             return replace(value, fields={**new, **fields.get(name, {})})
         case tuple():
-            return tuple(changed(part, fields) for part in value)
+            return tuple(with_fields(part, fields) for part in value)
         case _:
             return value
 
@@ -71,7 +71,7 @@ def _with_variants(value: PlanValue) -> Any:
 def problems(plan: AnalyzedPlan) -> list[tuple[str, str]]:
     """The codes and messages of all refusals of a plan."""
     with pytest.raises(QueryError) as caught:
-        converted(plan)
+        script_of_plan(plan)
     return [(problem.code, problem.message) for problem in caught.value.problems]
 
 
@@ -128,10 +128,10 @@ LONGS: Tables = {**ROWS, "r": [(1, 2**62, 1, "x", None, None), (1, 2**62, 2, "x"
 @pytest.mark.parametrize(("mode", "total"), [("ANSI", None), ("TRY", None), ("LEGACY", -(2**63))])
 def test_a_sum_that_does_not_fit_wraps_or_is_null_or_fails(mode: str, total: int | None) -> None:
     plan = plans_of("operators")["group_by_null"]
-    in_mode = changed(plan.plan, {"NumericEvalContext": {"evalMode": mode}})
-    script = converted(replace(plan, plan=in_mode)).script
-    assert list(evaluated(script, LONGS)) == [(1, "x", 2, 2, total)]
-    assert list(evaluated(script, {**ROWS, "r": ROWS["r"][:1]})) == [(1, "x", 1, 1, 1)]
+    in_mode = with_fields(plan.plan, {"NumericEvalContext": {"evalMode": mode}})
+    script = script_of_plan(replace(plan, plan=in_mode)).script
+    assert list(reference_answer(script, LONGS)) == [(1, "x", 2, 2, total)]
+    assert list(reference_answer(script, {**ROWS, "r": ROWS["r"][:1]})) == [(1, "x", 1, 1, 1)]
     (watches,) = watches_of(script.items, script, views_of([script.items[0].expr], script))
     assert ("the sum does not fit long" in {site.fault for site in watches.sites}) == (
         mode == "ANSI"
@@ -152,11 +152,11 @@ def test_what_spark_leaves_open_follows_the_canonical_order(
     by = {"valueExpr": a, "orderingExpr": b} if name.endswith("By") else {}
     replaced = _with_aggregate("group_by_null", name, **by)
     if by:
-        replaced = replace(replaced, plan=changed(replaced.plan, {name: {"child": None}}))
+        replaced = replace(replaced, plan=with_fields(replaced.plan, {name: {"child": None}}))
     rows = [(1, 2, 1, "x", None, None), (1, 1, 3, "x", None, None), (1, 1, None, "x", None, None),
             (1, None, 2, "x", None, None)]  # fmt: skip
-    script = converted(replaced).script
-    assert list(evaluated(script, {**ROWS, "r": rows})) == [(1, "x", 4, 4, expected)]
+    script = script_of_plan(replaced).script
+    assert list(reference_answer(script, {**ROWS, "r": rows})) == [(1, "x", 4, 4, expected)]
     assert_follows(script, random_tables("operators", Random(3)), Random(4), tmp_path)
 
 
@@ -164,9 +164,9 @@ def test_what_spark_leaves_open_follows_the_canonical_order(
 
 
 def test_a_common_table_expression_that_is_used_twice_is_a_named_query() -> None:
-    script = converted(plans_of("operators")["cte_twice"]).script
+    script = script_of_plan(plans_of("operators")["cte_twice"]).script
     assert list(script.queries) == ["x"]
-    light = converted(plans_of("operators")["cte_twice_light"]).script
+    light = script_of_plan(plans_of("operators")["cte_twice_light"]).script
     assert not light.queries
 
 
@@ -184,7 +184,7 @@ def test_ids_of_common_table_expressions_are_those_of_the_innermost_with() -> No
     both = replace(one, plan=PlanNode("Join", join))
     pairs = [(*a, *b) for a in answer("cte_once") for b in answer("cte_in_subquery")]
     script = convert_script([Question(both, stream_leaves())]).script
-    assert agree(list(evaluated(script, ROWS)), pairs)
+    assert agree(list(reference_answer(script, ROWS)), pairs)
 
 
 def _ids_from(plan: PlanNode, start: int) -> PlanNode:
@@ -219,13 +219,13 @@ def test_a_view_that_is_used_twice_is_one_named_query_whatever_its_ids(tmp_path:
     union = PlanNode("Union", {"children": tuple(views), "byName": False})
     script = convert_script([Question(replace(plan, plan=union), stream_leaves())]).script
     assert list(script.queries) == ["totals"]
-    assert agree(list(evaluated(script, ROWS)), answer("group_by_null") * 2)
+    assert agree(list(reference_answer(script, ROWS)), answer("group_by_null") * 2)
     assert_follows(script, random_tables("operators", Random(1)), Random(2), tmp_path)
 
 
 def test_no_two_binders_share_a_variable() -> None:
     for query, plan in plans_of("operators").items():
-        script = converted(plan).script
+        script = script_of_plan(plan).script
         whole = [script.items[0].expr, *script.queries.values()]
         binders = [v for expr in whole for v in _binders(expr)]
         assert len(binders) == len(set(binders)), query
@@ -233,28 +233,28 @@ def test_no_two_binders_share_a_variable() -> None:
 
 def _binders(expr: typed.Expr) -> list[typed.Variable]:
     """The variables that the nodes of an expression bind, each as often as it is bound."""
-    found: list[typed.Variable] = []
+    variables: list[typed.Variable] = []
     for node in nodes(expr):
         match node:
             case typed.Select(qualifiers=qualifiers, group=group):
                 for qualifier in qualifiers:
                     if not isinstance(qualifier, typed.Condition):
-                        found += bound_variables((qualifier.pattern,))
+                        variables += bound_variables((qualifier.pattern,))
                 if group is not None:
-                    found += [many for _, many in group.lifted]
-                    found += bound_variables(group.patterns)
+                    variables += [many for _, many in group.lifted]
+                    variables += bound_variables(group.patterns)
             case typed.MapOver(variable=variable):
-                found.append(variable)
+                variables.append(variable)
             case _:
                 pass
-    return found
+    return variables
 
 
 # --- Failures ---
 
 
 def test_a_scalar_sub_query_of_several_rows_is_a_failure() -> None:
-    script = converted(plans_of("operators")["scalar_several"]).script
+    script = script_of_plan(plans_of("operators")["scalar_several"]).script
     views = views_of([item.expr for item in script.items], script)
     (watches,) = watches_of(script.items, script, views)
     assert [site.fault for site in watches.sites] == ["a scalar sub-query has more than one row"]
@@ -267,28 +267,28 @@ def test_a_scalar_sub_query_of_several_rows_is_a_failure() -> None:
 
     one_row: Tables = {"r": ROWS["r"], "q": [(3, None, "y")]}
     assert (failures(ROWS), failures(one_row), failures(NOTHING)) == (3, 0, 0)
-    assert agree(list(evaluated(script, one_row)), [(1, None), (1, None), (None, None)])
+    assert agree(list(reference_answer(script, one_row)), [(1, None), (1, None), (None, None)])
 
 
 # --- Order ---
 
 
 def test_an_order_at_the_top_says_how_rows_are_shown() -> None:
-    (query,) = converted(plans_of("operators")["order_alone"]).queries
+    (query,) = script_of_plan(plans_of("operators")["order_alone"]).queries
     assert query.order == (ColumnOrder(1, descending=True), ColumnOrder(0, descending=False))
     assert query.columns == ("k", "a")
-    (query,) = converted(plans_of("operators")["limit_top"]).queries
+    (query,) = script_of_plan(plans_of("operators")["limit_top"]).queries
     assert query.order == (ColumnOrder(1, descending=True), ColumnOrder(2, descending=False))
 
 
 def test_a_limit_without_an_order_takes_the_first_rows_in_canonical_order() -> None:
     plan = plans_of("operators")["limit_top"]
     (limit,) = [node for node in nodes_of(plan.plan) if node.name == "LocalLimit"]
-    without = changed(plan.plan, {"LocalLimit": {"child": limit["child"]["child"]}})
-    converted_script = converted(replace(plan, plan=without))
+    without = with_fields(plan.plan, {"LocalLimit": {"child": limit["child"]["child"]}})
+    converted_script = script_of_plan(replace(plan, plan=without))
     (query,) = converted_script.queries
     assert query.notes == ("A limit without an order takes the first rows in canonical order.",)
-    rows = evaluated(converted_script.script, {**ROWS, "r": [*ROWS["r"], ROWS["r"][0]]})
+    rows = reference_answer(converted_script.script, {**ROWS, "r": [*ROWS["r"], ROWS["r"][0]]})
     assert agree(list(rows), [(None, 3, 3), (1, 1, 1), (1, 1, 1)])
 
 
@@ -299,11 +299,11 @@ def test_drop_duplicates_keeps_the_smallest_row_of_each_key() -> None:
     key = project["projectList"][0]
     deduplicate = PlanNode("Deduplicate", {"keys": (key,), "child": project})
     data: Tables = {**ROWS, "r": [(1, 0, 0, s, None, None) for s in ("z", "x", None)]}
-    script = converted(replace(plan, plan=deduplicate)).script
-    assert list(evaluated(script, data)) == [(1, None)]
+    script = script_of_plan(replace(plan, plan=deduplicate)).script
+    assert list(reference_answer(script, data)) == [(1, None)]
     every = PlanNode("Deduplicate", {"keys": project["projectList"], "child": project})
-    script = converted(replace(plan, plan=every)).script
-    assert len(evaluated(script, data)) == 3
+    script = script_of_plan(replace(plan, plan=every)).script
+    assert len(reference_answer(script, data)) == 3
 
 
 # --- Refusals ---
@@ -317,7 +317,7 @@ def test_all_reasons_of_a_query_are_reported_at_once() -> None:
 
 def test_an_unknown_field_with_a_value_is_refused_by_name() -> None:
     plan = plans_of("operators")["distinct_null"]
-    newer = changed(plan.plan, {"Distinct": {"onKeys": (1,)}})
+    newer = with_fields(plan.plan, {"Distinct": {"onKeys": (1,)}})
     assert problems(replace(plan, plan=newer)) == [
         ("C102", "Distinct has onKeys = (1), which is not known here")
     ]
@@ -325,7 +325,7 @@ def test_an_unknown_field_with_a_value_is_refused_by_name() -> None:
 
 def test_join_types_of_the_optimiser_are_refused() -> None:
     plan = plans_of("operators")["semi_join"]
-    single = changed(plan.plan, {"Join": {"joinType": PlanNode("LeftSingle")}})
+    single = with_fields(plan.plan, {"Join": {"joinType": PlanNode("LeftSingle")}})
     assert problems(replace(plan, plan=single))[0][0] == "C101"
 
 
@@ -335,7 +335,7 @@ def test_a_column_of_a_type_that_is_not_converted_is_refused_only_where_it_is_us
         replace(plan, plan=_with_variants(plan.plan), schema=_with_variants(plan.schema))
         for plan in (plans_of("shapes")["rollup"], plans_of("shapes")["semi"])
     )
-    assert converted(rollup).queries
+    assert script_of_plan(rollup).queries
     assert problems(semi) == [
         ("C105", 'the column "w" of the answer: a variant cannot be compared or grouped by'),
     ]
@@ -344,5 +344,5 @@ def test_a_column_of_a_type_that_is_not_converted_is_refused_only_where_it_is_us
 def test_session_windows_are_refused_wherever_they_are_named() -> None:
     plan = plans_of("operators")["group_by_null"]
     metadata = '{"spark.sessionWindow":true}'
-    marked = changed(plan.plan, {"Alias": {"explicitMetadata": metadata}})
+    marked = with_fields(plan.plan, {"Alias": {"explicitMetadata": metadata}})
     assert ("C104", "session windows are not converted yet") in problems(replace(plan, plan=marked))

@@ -16,12 +16,12 @@ from incmrql.types.model import INT, STRING, list_of, map_of
 from incmrql.values import LocalTime, Months, Record, identical, show
 from tests.catalyst.judging import (
     assert_follows,
-    converted,
-    evaluated,
     plans_of,
     random_tables,
+    reference_answer,
+    script_of_plan,
 )
-from tests.catalyst.test_traps import changed, problems
+from tests.catalyst.test_traps import problems, with_fields
 from tests.catalyst.texts import texts
 
 NAMES = sorted(set(texts("types")) - {"map_errors", "map_group"})
@@ -41,12 +41,12 @@ ROWS = [
 
 def answer(query: str, rows: list[Any] = ROWS) -> list[Any]:
     """The answer of a query of the set `types` by the reference evaluator."""
-    return list(evaluated(converted(plans_of("types")[query]).script, {"t": rows}))
+    return list(reference_answer(script_of_plan(plans_of("types")[query]).script, {"t": rows}))
 
 
 @pytest.mark.parametrize("query", NAMES)
 def test_streams_with_deletions(query: str, tmp_path: Path) -> None:
-    script = converted(plans_of("types")[query]).script
+    script = script_of_plan(plans_of("types")[query]).script
     for seed in range(3):
         chance = Random(f"{query} {seed}")
         folder = tmp_path / str(seed)
@@ -106,21 +106,21 @@ def test_keys_of_a_map_must_differ() -> None:
 def test_the_last_value_of_a_key_counts_if_the_session_says_so() -> None:
     plan = plans_of("types")["map_errors"]
     policy = {**plan.settings, "spark.sql.mapKeyDedupPolicy": "LAST_WIN"}
-    script = converted(replace(plan, settings=policy)).script
-    (row,) = evaluated(script, {"t": ROWS[:1]})
+    script = script_of_plan(replace(plan, settings=policy)).script
+    (row,) = reference_answer(script, {"t": ROWS[:1]})
     assert row == ([Record({"key": 1, "value": "y"})],)
 
 
 def test_a_local_time_has_no_zone_to_be_refused() -> None:
     """Parts and arithmetic of times without a zone do not depend on that of the session."""
     plan = plans_of("types")["local_arithmetic"]
-    berlin = changed(plan.plan, {"TimestampAddYMInterval": {"timeZoneId": "Europe/Berlin"}})
-    script = converted(replace(plan, plan=berlin)).script
-    assert len(evaluated(script, {"t": ROWS})) == len(ROWS)
+    berlin = with_fields(plan.plan, {"TimestampAddYMInterval": {"timeZoneId": "Europe/Berlin"}})
+    script = script_of_plan(replace(plan, plan=berlin)).script
+    assert len(reference_answer(script, {"t": ROWS})) == len(ROWS)
     plan = plans_of("types")["local_parts"]
-    berlin = changed(plan.plan, {"Hour": {"timeZoneId": "Europe/Berlin"}})
-    assert converted(replace(plan, plan=berlin)).queries
-    berlin = changed(plan.plan, {"Cast": {"timeZoneId": "Europe/Berlin"}})
+    berlin = with_fields(plan.plan, {"Hour": {"timeZoneId": "Europe/Berlin"}})
+    assert script_of_plan(replace(plan, plan=berlin)).queries
+    berlin = with_fields(plan.plan, {"Cast": {"timeZoneId": "Europe/Berlin"}})
     message = "Cast computes in the time zone Europe/Berlin, which is not converted yet"
     assert problems(replace(plan, plan=berlin)) == [("C104", message)]
 

@@ -29,10 +29,10 @@ from tests.catalyst.judging import (
     agree,
     assert_agrees_with_duckdb,
     assert_follows,
-    converted,
-    evaluated,
     plans_of,
     random_tables,
+    reference_answer,
+    script_of_plan,
 )
 from tests.catalyst.random_windows import (
     COLUMNS,
@@ -64,14 +64,14 @@ def test_the_answer_is_duckdbs(query: str) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
-    script = converted(plans_of(SET)[query]).script
+    script = script_of_plan(plans_of(SET)[query]).script
     assert_follows(script, random_tables(SET, chance), chance, tmp_path)
 
 
 def test_lists_are_in_the_order_of_the_window() -> None:
     """The window is by a, descending; the filter wants b above zero."""
     rows = [_row(1, 1, 1, "x"), _row(1, 3, 0, "z"), _row(1, 2, 2, None), _row(1, None, 1, "w")]
-    answer = evaluated(converted(plans_of(SET)["lists"]).script, {"r": rows, "q": []})
+    answer = reference_answer(script_of_plan(plans_of(SET)["lists"]).script, {"r": rows, "q": []})
     some = ["w", "x", "z"]
     assert sorted(answer, key=lambda row: -(row[1] or 0)) == [
         (1, 3, ["z"], [], some),
@@ -96,7 +96,7 @@ def follow_random(seed: int, directory: Path) -> None:
     query = random_query(chance)
     rows = random_rows(chance, 12)
     try:
-        assert_follows(converted(query.analyzed).script, {TABLE: rows}, chance, directory)
+        assert_follows(script_of_plan(query.analyzed).script, {TABLE: rows}, chance, directory)
     except Exception as problem:
         raise AssertionError(f"seed {seed}: {query.text}\n{rows}") from problem
 
@@ -107,7 +107,7 @@ def test_random_windows_mean_what_duckdb_says(part: int) -> None:
         chance = Random(seed)
         query = random_query(chance, total=True)
         rows = random_rows(chance, 12)
-        answer = evaluated(converted(query.analyzed).script, {TABLE: rows})
+        answer = reference_answer(script_of_plan(query.analyzed).script, {TABLE: rows})
         expected = answer_of_duckdb(query, rows)
         assert agree(answer, expected), f"seed {seed}: {query.text}\n{show(answer)}\n{expected}"
 
@@ -210,7 +210,7 @@ def failing_script(query: str, parent: str = "") -> typed.Script:
     analyzed = plans_of(SET)[query]
     plan = _remainder(analyzed.plan, parent)
     assert isinstance(plan, PlanNode)
-    return converted(replace(analyzed, plan=plan)).script
+    return script_of_plan(replace(analyzed, plan=plan)).script
 
 
 def watched_bags(script: typed.Script) -> tuple[list[str], Sequence[typed.Expr]]:

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 from incmrql.catalyst import AnalyzedPlan, analyzed_from_json, plan_from_json, plan_to_json
 from incmrql.errors import QueryError
 from tests.catalyst.pool import MAIN, PLANS
-from tests.catalyst.random_answers import FASTER, collected, decoded, encoded, rows_of, write_tables
+from tests.catalyst.random_answers import (
+    FASTER,
+    collect_rows,
+    decode_value,
+    encode_value,
+    rows_of,
+    write_tables,
+)
 from tests.catalyst.texts import texts
 
 if TYPE_CHECKING:
@@ -47,7 +54,7 @@ def trap_answers() -> dict[str, TrapAnswers]:
     return {
         entry["name"]: TrapAnswers(
             analyzed_from_json(json.dumps(entry["plan"])),
-            tuple(decoded(plan_from_json(json.dumps(rows))) for rows in entry["rows"]),
+            tuple(decode_value(plan_from_json(json.dumps(rows))) for rows in entry["rows"]),
             tuple(entry["errors"]),
         )
         for entry in entries
@@ -75,8 +82,8 @@ def ask_spark(spark: SparkSession, directory: Path) -> list[str]:
                 continue
             plans.setdefault(name, portable(plan.analyzed, folder))
             try:
-                rows, error = collected(plan.frame)
-                answers.setdefault(name, []).append((plan_to_json(encoded(rows)), error))
+                rows, error = collect_rows(plan.frame)
+                answers.setdefault(name, []).append((plan_to_json(encode_value(rows)), error))
             except Exception as problem:  # values that the file cannot keep
                 answers.setdefault(name, []).append(("[]", f"not kept: {type(problem).__name__}"))
     return [

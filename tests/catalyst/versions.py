@@ -12,13 +12,13 @@ def differences(one: AnalyzedPlan, other: AnalyzedPlan) -> set[str]:
 
     Numbers of expressions are compared too: they are counted in the order of the plan.
     """
-    found = set(_differences(one.plan, other.plan, "plan"))
+    differences_found = set(_differences(one.plan, other.plan, "plan"))
     if one.schema != other.schema:
-        found.add("schema")
+        differences_found.add("schema")
     for name in one.settings.keys() | other.settings.keys():
         if one.settings.get(name) != other.settings.get(name):
-            found.add(f"{name}: {one.settings.get(name)} | {other.settings.get(name)}")
-    return found
+            differences_found.add(f"{name}: {one.settings.get(name)} | {other.settings.get(name)}")
+    return differences_found
 
 
 def _differences(one: PlanValue, other: PlanValue, where: str) -> Iterator[str]:

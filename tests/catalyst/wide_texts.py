@@ -19,7 +19,7 @@ from tests.catalyst.random_texts import (
     Forms,
     Part,
     Texts,
-    qualified,
+    qualify,
 )
 
 _KINDS: Final = ("int", "int", "bigint", "string", "decimal", "double", "date", "boolean",
@@ -46,12 +46,12 @@ class WideTexts(Texts):
     def _select(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         roll = self.chance.random()
         if depth < self.deepest and roll < 0.06:
-            return self._pivoted(kinds, depth)
+            return self._pivot(kinds, depth)
         if depth < self.deepest and roll < 0.12:
             return self._lateral(kinds, depth)
         return super(WideTexts, self)._select(depth, kinds)
 
-    def _pivoted(self, kinds: Sequence[str], depth: int) -> tuple[str, Columns]:
+    def _pivot(self, kinds: Sequence[str], depth: int) -> tuple[str, Columns]:
         alias = self.name("p")
         source, pivot, scope = self.chance.choice(
             (
@@ -61,7 +61,7 @@ class WideTexts(Texts):
                  (("c", "string"), ("p1", "decimal"), ("p2", "decimal"))),
             )
         )  # fmt: skip
-        columns = qualified(alias, scope)
+        columns = qualify(alias, scope)
         items, chosen = self.items(columns, kinds or self.kinds(), depth + 1)
         where = self._where(columns, self.deepest)
         return (
@@ -75,7 +75,7 @@ class WideTexts(Texts):
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
         alias, inner = self.name("t"), self.name("t")
         table = self.chance.choice(("r", "s"))
-        columns = qualified(inner, self.tables[table])
+        columns = qualify(inner, self.tables[table])
         item_kinds = [self.chance.choice(_KINDS[:-2]) for _ in range(2)]
         if self.chance.random() < 0.5:
             names = tuple((self.name("x"), kind) for kind in item_kinds)
@@ -89,12 +89,12 @@ class WideTexts(Texts):
         word = self.chance.choice((", lateral", " left join lateral", " join lateral"))
         end = "" if word.startswith(",") else " on true"
         body = f"(select {items} from {table} {inner}{where}) {alias}"
-        both = scope + qualified(alias, names)
-        chosen, made = self.items(both, kinds or self.kinds(), depth + 1)
-        return f"select {chosen} from {source}{word} {body}{end}", made
+        both = scope + qualify(alias, names)
+        chosen, selected = self.items(both, kinds or self.kinds(), depth + 1)
+        return f"select {chosen} from {source}{word} {body}{end}", selected
 
-    def _grouped(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
-        text, columns = super(WideTexts, self)._grouped(depth, kinds)
+    def _group_by(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
+        text, columns = super(WideTexts, self)._group_by(depth, kinds)
         if " group by " not in text or " having " in text or depth or self.chance.random() < 0.7:
             return text, columns
         table = self.chance.choice(("r", "s"))
@@ -112,17 +112,17 @@ class WideTexts(Texts):
         word = self.chance.choice((" and ", " or "))
         return f"({word.join(parts)})"
 
-    def _correlated(self) -> str:
+    def _correlated_query(self) -> str:
         if self.nested > 1 or self.chance.random() < 0.5:
-            return super(WideTexts, self)._correlated()
+            return super(WideTexts, self)._correlated_query()
         self.nested += 1
         alias, table = self.name("t"), self.chance.choice(("r", "s"))
-        columns = qualified(alias, self.tables[table])
+        columns = qualify(alias, self.tables[table])
         where = self._correlation(columns)
         match self.chance.randrange(4):
             case 0:  # a sub-query in a sub-query
                 outer, self.outer = self.outer, list(columns)
-                inner = self._correlated()
+                inner = self._correlated_query()
                 self.outer = outer
                 word = self.chance.choice(("", "not "))
                 text = f"select 1 from {table} {alias}{where} and {word}exists ({inner})"
@@ -149,11 +149,12 @@ class WideTexts(Texts):
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
         value, kind = self.chance.choice(self.outer)
         alias, table = self.name("t"), self.chance.choice(("r", "s"))
-        columns = qualified(alias, self.tables[table])
+        columns = qualify(alias, self.tables[table])
         if roll < 0.15:  # of two columns
             other, other_kind = self.chance.choice(self.outer)
             items = ", ".join(
-                self.expression(columns, each, self.deepest) for each in (kind, other_kind)
+                self.expression(columns, operand_kind, self.deepest)
+                for operand_kind in (kind, other_kind)
             )
             where = self._correlation(columns) if self.chance.random() < 0.4 else ""
             word = self.chance.choice(("", "not "))
@@ -267,12 +268,12 @@ def partitioned_texts(seed: int) -> tuple[str, ...]:
     items, _ = texts.items(scope, texts.kinds(), 0)
     condition = texts.condition(scope, 1)
     already = texts.condition(scope, texts.deepest) if texts.chance.random() < 0.5 else ""
-    found = []
+    partitioned = []
     for form in PARTITIONS:
         parts = [part for part in (already and f"({already})", form.format(condition)) if part]
         where = f" where {' and '.join(parts)}" if parts else ""
-        found.append(f"select {items} from {source}{where}")
-    return tuple(found)
+        partitioned.append(f"select {items} from {source}{where}")
+    return tuple(partitioned)
 
 
 __all__ = ["Column", "WideTexts", "partitioned_texts", "wide_text", "wide_texts"]

@@ -44,7 +44,7 @@ def incmrql(*arguments: str | Path) -> Outcome:
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
-def evaluated(query: str, *options: str) -> Outcome:
+def run_query(query: str, *options: str) -> Outcome:
     return incmrql("run", "-e", query, *options)
 
 

@@ -44,10 +44,10 @@ def test_only_lines_that_are_there_go(name: str, tmp_path: Path) -> None:
     stream = lines_of(name, tmp_path, random.Random(7), 5)
     for number, (inserts, deletes) in enumerate([(16, 0), (2, 1), (0, 3), (1, 99)]):
         stream.step(number, inserts, deletes)
-    (folder,) = (each for each in tmp_path.iterdir() if not each.name.endswith("-gone"))
+    (folder,) = (path for path in tmp_path.iterdir() if not path.name.endswith("-gone"))
     came, gone = (
-        Counter(line for file in each.iterdir() for line in file.read_text().splitlines())
-        for each in (folder, tmp_path / f"{folder.name}-gone")
+        Counter(line for file in directory.iterdir() for line in file.read_text().splitlines())
+        for directory in (folder, tmp_path / f"{folder.name}-gone")
     )
     assert came.total() == 19
     assert gone <= came
@@ -58,7 +58,7 @@ def test_points_are_in_four_squares(tmp_path: Path) -> None:
     stream = lines_of("kmeans", tmp_path, random.Random(7), 1)
     stream.step(0, 200, 0)
     places = [tuple(map(float, line.split(","))) for line in stream.lines]
-    assert {int(each) for place in places for each in place} <= {2, 3, 6, 7}
+    assert {int(number) for place in places for number in place} <= {2, 3, 6, 7}
     assert len({(x > 5, y > 5) for x, y in places}) == 4
 
 
@@ -94,8 +94,8 @@ def test_a_demo(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
         *range(large.batches + 1),
     ]
     streams = 2 if name == "join" else 1
-    assert {int(each[2]) for each in told} == {0, streams * small.deletes, streams * large.deletes}
-    assert all(int(each[3]) for each in told)
+    assert {int(line[2]) for line in told} == {0, streams * small.deletes, streams * large.deletes}
+    assert all(int(line[3]) for line in told)
     assert done.output.count("all of it again") == small.batches + large.batches
     assert done.output.count("  the loop: ") == (len(told) if name in LOOPS else 0)
     assert f"verified after batch {large.batches}: " in done.output

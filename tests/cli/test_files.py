@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.commands import evaluated, incmrql
+from tests.cli.commands import incmrql, run_query
 
 LINES = "source(line, 'in.csv', ',', type(< A: int, B: string >){});"
 
@@ -34,7 +34,7 @@ def test_an_include_is_looked_for_beside_the_script(monkeypatch: pytest.MonkeyPa
     Path("a/deep/b.mrql").write_text("include 'c.mrql';")
     Path("a/deep/c.mrql").write_text("c = 41;")
     assert incmrql("run", "a/main.mrql").answer == "42"
-    assert evaluated("include 'a/main.mrql';").answer == "42"
+    assert run_query("include 'a/main.mrql';").answer == "42"
     monkeypatch.chdir("a/deep")
     assert incmrql("run", "../main.mrql").answer == "42"
 
@@ -75,7 +75,7 @@ def test_a_file_may_be_included_twice() -> None:
 
 
 def test_a_missing_module() -> None:
-    done = evaluated("import f from 'no_such_module_here'; 1;")
+    done = run_query("import f from 'no_such_module_here'; 1;")
     assert done.err.startswith('error[T606]: there is no Python module "no_such_module_here"')
 
 
@@ -93,14 +93,14 @@ def test_a_missing_module() -> None:
 def test_a_module_that_is_of_no_use(text: str, said: str, request: pytest.FixtureRequest) -> None:
     name = f"module_{abs(hash(request.node.name))}"
     Path(f"{name}.py").write_text(text)
-    done = evaluated(f"import f from '{name}'; f(1);")
+    done = run_query(f"import f from '{name}'; f(1);")
     assert (done.code, done.out) == (1, "")
     assert said in done.err
 
 
 def test_a_function_that_raises() -> None:
     Path("raising_module.py").write_text("def f(x: int) -> int: raise ValueError('no good')")
-    done = evaluated("import f from 'raising_module'; f(7);")
+    done = run_query("import f from 'raising_module'; f(7);")
     assert done.code == 1
     assert done.err.startswith("error[R204]: f(7) raised ValueError: no good\n --> <query>:1:")
 
@@ -115,7 +115,7 @@ def test_each_script_gets_the_module_beside_it() -> None:
 
 def test_missing_data() -> None:
     Path("inn.csv").write_text("1,a\n")
-    done = evaluated(LINES.format(""))
+    done = run_query(LINES.format(""))
     assert (done.code, done.out) == (1, "")
     assert done.err == (
         'error[R101]: there is no file or folder "in.csv"\n'
@@ -125,17 +125,17 @@ def test_missing_data() -> None:
 
 def test_the_hint_names_no_hidden_files() -> None:
     Path(".hidden").write_text("")
-    assert ".hidden" not in evaluated("source(text, 'none');").err
+    assert ".hidden" not in run_query("source(text, 'none');").err
 
 
 def test_an_empty_folder_is_an_empty_bag() -> None:
     Path("in.csv").mkdir()
-    assert evaluated(LINES.format("")).answer == "{ }"
+    assert run_query(LINES.format("")).answer == "{ }"
 
 
 def test_an_empty_file_is_an_empty_bag() -> None:
     Path("in.csv").write_text("")
-    assert evaluated(LINES.format("")).answer == "{ }"
+    assert run_query(LINES.format("")).answer == "{ }"
 
 
 BAD = "1,a\nx,b\n3\n\n5,f\n"
@@ -144,14 +144,14 @@ REASONS = 'line 2: column 1 "A": "x" is not an int; line 3: expected 2 columns, 
 
 def test_bad_lines_are_quarantined() -> None:
     Path("in.csv").write_text(BAD)
-    done = evaluated(LINES.format(""))
+    done = run_query(LINES.format(""))
     assert (done.code, done.out) == (0, '{ < A: 1, B: "a" >, < A: 5, B: "f" > }\n')
     assert f"2 lines of in.csv were quarantined: {REASONS}" in done.err
 
 
 def test_the_quarantine_holds_the_lines() -> None:
     Path("in.csv").write_text(BAD)
-    evaluated(LINES.format(""), "--quarantine", "kept")
+    run_query(LINES.format(""), "--quarantine", "kept")
     (file,) = Path("kept").rglob("*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(row["line"], row["text"]) for row in rows] == [(2, "x,b"), (3, "3")]
@@ -160,26 +160,26 @@ def test_the_quarantine_holds_the_lines() -> None:
 def test_bad_lines_are_reported_once() -> None:
     Path("in.csv").write_text(BAD)
     query = LINES.format("").removesuffix(";")
-    assert evaluated(f"S = {query}; count(S); S; S;").err.count("quarantined") == 1
+    assert run_query(f"S = {query}; count(S); S; S;").err.count("quarantined") == 1
 
 
 def test_bad_lines_are_dropped() -> None:
     Path("in.csv").write_text(BAD)
-    done = evaluated(LINES.format(", on_error: drop"))
+    done = run_query(LINES.format(", on_error: drop"))
     assert done.code == 0
     assert f"2 lines of in.csv were dropped: {REASONS}" in done.err
 
 
 def test_bad_lines_fail() -> None:
     Path("in.csv").write_text(BAD)
-    done = evaluated(LINES.format(", on_error: fail"))
+    done = run_query(LINES.format(", on_error: fail"))
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith('error[R110]: column 1 "A": "x" is not an int\n --> in.csv:2\n')
 
 
 def test_bytes_that_are_no_text() -> None:
     Path("in.csv").write_bytes(b"1,a\n2,\xff\n\xef\xbb\xbf3,c\n")
-    done = evaluated(LINES.format(""))
+    done = run_query(LINES.format(""))
     assert (done.code, done.lines) == (0, ['{ < A: 1, B: "a" > }'])
     assert "line 2: not UTF-8 at byte 3 of the line" in done.err
 
@@ -188,7 +188,7 @@ def test_bytes_that_are_no_text() -> None:
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"hello, this is text\n", b"PAR1" * 20])
 def test_a_parquet_file_that_is_none(data: bytes, type_: str) -> None:
     Path("in.parquet").write_bytes(data)
-    done = evaluated(f"source(parquet, 'in.parquet'{type_});")
+    done = run_query(f"source(parquet, 'in.parquet'{type_});")
     assert (done.code, done.out) == (1, "")
     what = "is not a Parquet file" if data.startswith(b"hello") else "is damaged or was cut off"
     assert f'"in.parquet" {what}' in done.err
@@ -197,16 +197,16 @@ def test_a_parquet_file_that_is_none(data: bytes, type_: str) -> None:
 def test_a_parquet_file_that_was_cut_off() -> None:
     pq.write_table(pa.table({"A": list(range(1000))}), "in.parquet")
     whole = Path("in.parquet").read_bytes()
-    assert evaluated("sum(source(parquet, 'in.parquet').A);").answer == "499500"
+    assert run_query("sum(source(parquet, 'in.parquet').A);").answer == "499500"
     Path("in.parquet").write_bytes(whole[: len(whole) // 2])
-    assert evaluated("source(parquet, 'in.parquet');").code == 1
+    assert run_query("source(parquet, 'in.parquet');").code == 1
 
 
 def test_what_is_dumped_is_replaced_whole_or_not_at_all() -> None:
     Path("out.csv").write_text("before")
     Path("in.csv").write_text(BAD)
     query = LINES.format(", on_error: fail")
-    assert evaluated(f"dump 'out.csv' from {query}").code == 1
+    assert run_query(f"dump 'out.csv' from {query}").code == 1
     assert Path("out.csv").read_text() == "before"
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "out.csv"]
 
@@ -214,6 +214,6 @@ def test_what_is_dumped_is_replaced_whole_or_not_at_all() -> None:
 def test_what_cannot_be_written() -> None:
     Path("out").mkdir()
     for item in ("dump 'out' from {1};", "store 'out' from {1};"):
-        done = evaluated(item)
+        done = run_query(item)
         assert done.code == 1
         assert done.err.startswith('error[R130]: "out" cannot be written: it is a folder')

@@ -166,7 +166,7 @@ def test_a_port_that_is_in_use(shop: Shop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         settings = (f"spark.driver.port={port}", "spark.port.maxRetries=0")
-        done = follow(shop.folder, *[word for each in settings for word in ("--conf", each)])
+        done = follow(shop.folder, *[word for setting in settings for word in ("--conf", setting)])
     is_told(done, "error[R241]", "Address already in use")
 
 
@@ -179,7 +179,7 @@ def test_a_setting_without_a_value() -> None:
 
 
 @pytest.fixture
-def locked(shop: Shop) -> Path:
+def read_only_folder(shop: Shop) -> Path:
     """A folder that may only be read."""
     path = shop.folder / "locked"
     path.mkdir()
@@ -189,29 +189,29 @@ def locked(shop: Shop) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["locked", "locked/ck"])
-def test_a_checkpoint_in_a_read_only_folder(shop: Shop, locked: Path, name: str) -> None:
+def test_a_checkpoint_in_a_read_only_folder(shop: Shop, read_only_folder: Path, name: str) -> None:
     done = follow(shop.folder, "--checkpoint", name)
     is_told(done, f"checkpoint {name} could not be written: permission denied", "hint")
-    assert list(locked.iterdir()) == []
+    assert list(read_only_folder.iterdir()) == []
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["locked", "locked/out"])
-def test_an_output_in_a_read_only_folder(shop: Shop, locked: Path, name: str) -> None:
+def test_an_output_in_a_read_only_folder(shop: Shop, read_only_folder: Path, name: str) -> None:
     done = follow(shop.folder, "--checkpoint", "ck", "--output", name)
     is_told(done, "error[R130]", name, "permission denied")
-    assert list(locked.iterdir()) == []
+    assert list(read_only_folder.iterdir()) == []
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("locked")
+@pytest.mark.usefixtures("read_only_folder")
 def test_a_quarantine_in_a_read_only_folder(shop: Shop) -> None:
     shop.sells("bad.csv", "one\n")
     done = follow(shop.folder, "--checkpoint", "ck", "--quarantine", "locked/bad")
     is_told(done, "error: batch 0 could not be written: permission denied", "locked/bad")
 
 
-@pytest.mark.usefixtures("locked")
+@pytest.mark.usefixtures("read_only_folder")
 def test_input_that_may_not_be_read(shop: Shop) -> None:
     (shop.folder / "sales").chmod(0o000)
     try:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.values import Bag, Data, Record, Value, show
-from tests.cli.commands import evaluated
+from tests.cli.commands import run_query
 from tests.values import strategies as values
 
 Values: TypeAlias = st.SearchStrategy[Any]
@@ -53,8 +53,8 @@ def json() -> Values:
     def grow(inner: Values) -> Values:
         fields = st.dictionaries(values.texts(), inner, max_size=3)
         return st.one_of(
-            fields.map(lambda found: Data("JObject", 0, Bag(found.items()))),
-            st.lists(inner, max_size=3).map(lambda found: Data("JArray", 1, found)),
+            fields.map(lambda members: Data("JObject", 0, Bag(members.items()))),
+            st.lists(inner, max_size=3).map(lambda items: Data("JArray", 1, items)),
         )
 
     scalars = st.one_of(
@@ -94,17 +94,17 @@ def _records(fields: dict[str, Values]) -> Values:
 @given(columns().flatmap(lambda column: column))
 def test_what_is_printed_reads_back(value: Value) -> None:
     printed = show(value)
-    assert evaluated(DECLARED + printed).answer == printed
+    assert run_query(DECLARED + printed).answer == printed
 
 
 @given(columns().flatmap(lambda column: st.lists(column, min_size=1, max_size=3)))
 def test_what_is_printed_is_equal(column: list[Value]) -> None:
     """Equal and not only alike: a list is compared by the identity of its elements."""
     printed = show(column)
-    again = evaluated(DECLARED + printed).answer
-    assert evaluated(f"{DECLARED} {printed} = {again}").answer == "true"
+    again = run_query(DECLARED + printed).answer
+    assert run_query(f"{DECLARED} {printed} = {again}").answer == "true"
 
 
 @given(values.decimals())
 def test_a_decimal_of_any_scale_reads_back(number: Decimal) -> None:
-    assert evaluated(show(number)).answer == show(number)
+    assert run_query(show(number)).answer == show(number)

@@ -96,11 +96,11 @@ def test_check_reports_all_problems_at_their_places(folder: Path) -> None:
     bad = incmrql("check", "bad.sql", "--json")
     problems = [json.loads(line) for line in bad.lines]
     assert bad.code == 1
-    assert [(each["file"], each["line"], each["column"]) for each in problems] == [
+    assert [(problem["file"], problem["line"], problem["column"]) for problem in problems] == [
         ("bad.sql", 8, 10),
         ("bad.sql", 8, 31),
     ]
-    assert all(each["hint"] for each in problems)
+    assert all(problem["hint"] for problem in problems)
 
 
 def test_a_query_that_spark_refuses_keeps_sparks_words(folder: Path) -> None:

@@ -34,8 +34,8 @@ def test_tables_are_shown_as_their_program_describes_them() -> None:
             "a0p1": {"node": None, "answer": 0, "holds": "rows of answer 1"},
         }
     }
-    found = [(each.name, each.node, each.holds) for each in table_facts(listed, described)]
-    assert found == [
+    facts = [(table.name, table.node, table.holds) for table in table_facts(listed, described)]
+    assert facts == [
         ("l0", 0, "ledger of rows, for deletions"),
         ("n3r1", 3, "rows by key"),
         ("n12", 12, "accumulators by key"),
@@ -128,10 +128,10 @@ def test_a_planted_error_is_found(shop: Shop) -> None:
     plant_an_error(shop.checkpoint)
     told = incmrql("verify", "ck", "--json")
     assert told.code == 3
-    found = json.loads(told.out)
-    assert (found["same"], len(found["missing"]), len(found["extra"])) == (False, 1, 1)
-    assert found["message"].startswith("the answer after batch 0 is not the answer over all data")
-    ((_, sources),) = [pair for pair in found["lineage"] if pair[0] == found["missing"][0][0]]
+    report = json.loads(told.out)
+    assert (report["same"], len(report["missing"]), len(report["extra"])) == (False, 1, 1)
+    assert report["message"].startswith("the answer after batch 0 is not the answer over all data")
+    ((_, sources),) = [pair for pair in report["lineage"] if pair[0] == report["missing"][0][0]]
     assert sources
     assert all("sales" in name for name, _ in sources)
 

@@ -42,7 +42,7 @@ def test_an_object_for_each_batch(shop: Shop) -> None:
     shop.sells("2.csv", "Rome,6\n")
     done = shop.run(AVERAGE, "--json", "--max-files-per-batch", "1")
     batches = [json.loads(line) for line in done.lines]
-    assert [(each["number"], each["inserted"]) for each in batches] == [(0, 3), (1, 1)]
+    assert [(batch["number"], batch["inserted"]) for batch in batches] == [(0, 3), (1, 1)]
     assert batches[0]["answers"] == [[["Oslo", 2, 15.0], ["Rome", 1, 4.0]]]
     assert done.err == ""
     shop.sells("3.csv", "Rome,5\n")

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONGEST_WAIT = 120.0
 
 
-def started(folder: Path, *options: str, query: str = AVERAGE) -> subprocess.Popen[str]:
+def start_process(folder: Path, *options: str, query: str = AVERAGE) -> subprocess.Popen[str]:
     words = ["run", "-e", query, "--checkpoint", "ck", "--trigger", "100ms", *options]
     return subprocess.Popen(
         [sys.executable, "-c", CODE, *words],
@@ -34,10 +34,10 @@ def started(folder: Path, *options: str, query: str = AVERAGE) -> subprocess.Pop
 
 def test_a_second_process_is_refused_and_a_signal_ends_the_first(tmp_path: Path) -> None:
     shop = shop_at(tmp_path)
-    with started(tmp_path) as first:
+    with start_process(tmp_path) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == '{ ("Oslo",2,15.0), ("Rome",1,4.0) }\n'
-        with started(tmp_path) as second:
+        with start_process(tmp_path) as second:
             out, err = second.communicate(timeout=LONGEST_WAIT)
         assert (second.returncode, out) == (1, "")
         assert err.startswith(f"checkpoint ck is in use by process {first.pid} on ")
@@ -72,7 +72,7 @@ def test_sigterm_abandons_the_batch_on_its_way(tmp_path: Path, group: bool) -> N
     (tmp_path / "in" / "1").write_text("1 2 3")
     os.utime(tmp_path / "in" / "1", (1_000_000, 1_000_000))
     mark.touch()
-    with started(tmp_path, query=COUNT) as process:
+    with start_process(tmp_path, query=COUNT) as process:
         patience = time.monotonic() + LONGEST_WAIT
         while not list(tmp_path.glob("ck/work/*request*")) and process.poll() is None:
             assert time.monotonic() < patience
@@ -90,14 +90,14 @@ def test_sigterm_abandons_the_batch_on_its_way(tmp_path: Path, group: bool) -> N
     assert "Error" not in err
     assert "Traceback" not in err
     assert took < 1.0
-    with started(tmp_path, "--available-now", query=COUNT) as process:
+    with start_process(tmp_path, "--available-now", query=COUNT) as process:
         out, err = process.communicate(timeout=LONGEST_WAIT)
     assert (process.returncode, out) == (0, "6\n"), err
 
 
 def test_sigterm_between_batches(tmp_path: Path) -> None:
     shop_at(tmp_path)
-    with started(tmp_path) as process:
+    with start_process(tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == '{ ("Oslo",2,15.0), ("Rome",1,4.0) }\n'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Outcome, evaluated, incmrql
+from tests.cli.commands import Outcome, incmrql, run_query
 
 N = 300
 NESTED = {
@@ -63,23 +63,23 @@ MANY = 900
 @pytest.mark.parametrize("kind", NESTED)
 def test_nested(kind: str) -> None:
     query, printed = NESTED[kind]
-    assert evaluated(query).answer == printed
+    assert run_query(query).answer == printed
 
 
 @pytest.mark.parametrize("operator", CHAINS)
 def test_a_chain(operator: str) -> None:
     operand, printed = CHAINS[operator]
-    assert evaluated(f" {operator} ".join([operand] * MANY)).answer == printed
+    assert run_query(f" {operator} ".join([operand] * MANY)).answer == printed
 
 
 def test_names_that_use_each_other() -> None:
     names = "".join(f"x{n + 1} = x{n} + 1;" for n in range(MANY))
-    assert evaluated(f"x0 = 0; {names} x{MANY};").answer == str(MANY)
+    assert run_query(f"x0 = 0; {names} x{MANY};").answer == str(MANY)
 
 
 @pytest.mark.parametrize("text", ["(" * 100_000, "[" * 2000 + "1" + "]" * 2000, "1+" * 5000 + "1"])
 def test_too_deep(text: str) -> None:
-    done = evaluated(text)
+    done = run_query(text)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error[P008]: the expression is nested deeper than 1000 levels\n")
     assert max(map(len, done.err.splitlines())) < 200

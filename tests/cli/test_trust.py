@@ -110,7 +110,7 @@ SESSIONS_OWN = {
 the user's own DataFrames have, which are in no checkpoint."""
 
 
-def imported(path: Path) -> set[str]:
+def imported_names(path: Path) -> set[str]:
     """The last parts of the names that a module imports."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -122,10 +122,12 @@ def imported(path: Path) -> set[str]:
 def test_nothing_that_reads_a_checkpoint_can_unpickle() -> None:
     root = Path(incmrql_package.__file__).parent
     unpickling = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-    found = {
-        str(path.relative_to(root)) for path in root.rglob("*.py") if imported(path) & unpickling
+    modules = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if imported_names(path) & unpickling
     }
-    assert found == SESSIONS_OWN
+    assert modules == SESSIONS_OWN
 
 
 # --- who may look into a checkpoint --------------------------------------------------------
@@ -337,8 +339,8 @@ def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outsid
     program = program_of(f'incr stream(line, "{tmp_path}/sales", ",", {TYPED})')
     link, secret = tmp_path / "sales" / "1.csv", outside / "secret.csv"
     link.symlink_to(secret)
-    found = secret.stat()
-    file = InputFile(str(link), found.st_size, found.st_mtime_ns, program.streams[0].place)
+    status = secret.stat()
+    file = InputFile(str(link), status.st_size, status.st_mtime_ns, program.streams[0].place)
     compiled = CompiledProgram(program, compile_program(program), Paths.of([tmp_path]))
     with pytest.raises(DataError, match="R104"):
         list(read_rows(compiled, file, Reading()))
@@ -449,7 +451,7 @@ def test_no_link_leads_out_of_a_strangers_checkpoint(
     is_refused(incmrql("verify", "ck"), copy, outside)
 
 
-def tampered(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def rewrite_manifest(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Rewrite a manifest, with a checksum that is right."""
     from incmrql.storage.files import load, write_new
 
@@ -470,10 +472,10 @@ def newest(shop: Shop) -> Path:
 def test_a_manifest_that_names_other_files_is_refused(shop: Shop, kind: str) -> None:
     assert shop.run(AVERAGE).code == 0
 
-    def named(manifest: dict[str, Any]) -> None:
+    def with_path(manifest: dict[str, Any]) -> None:
         manifest["files"][0] |= {"path": "sales/../../../../../../../etc/passwd", "kind": kind}
 
-    tampered(newest(shop), named)
+    rewrite_manifest(newest(shop), with_path)
     done = incmrql("verify", "ck")
     assert (done.code, "error[R104]" in done.err) == (1, True), done.err
     assert "lists files of no source" in done.err
@@ -489,10 +491,10 @@ def test_a_script_that_was_changed_in_a_checkpoint_is_not_ones_own(
     (outside / "sales").mkdir()
     (shop.folder / "sales" / "1.csv").rename(outside / "sales" / "1.csv")
 
-    def moved(manifest: dict[str, Any]) -> None:
+    def with_folder(manifest: dict[str, Any]) -> None:
         manifest["program"]["script"]["folder"] = str(outside)
 
-    tampered(shop.checkpoint / "manifests" / "000000.json", moved)
+    rewrite_manifest(shop.checkpoint / "manifests" / "000000.json", with_folder)
     done = incmrql("verify", "ck")
     assert (done.code, "is not known to be yours" in done.err) == (1, True), done.err
 
@@ -504,10 +506,10 @@ def test_an_output_that_was_changed_in_a_checkpoint_is_not_written(
 ) -> None:
     assert shop.run(AVERAGE, "--output", "out").code == 0
 
-    def moved(manifest: dict[str, Any]) -> None:
+    def with_sink(manifest: dict[str, Any]) -> None:
         manifest["sinks"][0]["folder"] = str(outside)
 
-    tampered(newest(shop), moved)
+    rewrite_manifest(newest(shop), with_sink)
     is_refused(incmrql("state", "ck", "--rebucket", "2"), outside, outside)
     done = incmrql("state", "ck", "--rebucket", "2", "--allow-path", outside)
     assert done.code == 0, done.err

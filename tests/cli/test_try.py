@@ -63,7 +63,7 @@ TABLES = ("--table", "orders=orders.csv", "--table", "customers=customers.parque
 ORDERS = TABLES[:2]
 
 
-def tried(*arguments: str) -> Outcome:
+def run_trial(*arguments: str) -> Outcome:
     return incmrql("try", "--batches", "2", "--share", "0.1", *arguments)
 
 
@@ -73,7 +73,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_a_query_is_tried(folder: Path) -> None:
     before = files(folder)
-    outcome = tried("q.sql", *TABLES, "--json", "all.json", "--plot", "times.svg")
+    outcome = run_trial("q.sql", *TABLES, "--json", "all.json", "--plot", "times.svg")
     assert outcome.code == 0, outcome.err + outcome.out
     right, cost, watch = outcome.lines[-3:]
     assert right.startswith(
@@ -104,7 +104,7 @@ def test_a_wrong_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         return Bag(rows[1:]) if driver.state.number == 1 else rows
 
     monkeypatch.setattr(Driver, "answer", wrong)
-    outcome = tried("q.sql", *TABLES, "--json", "-")
+    outcome = run_trial("q.sql", *TABLES, "--json", "-")
     assert outcome.code == 3
     assert "WRONG: 1 of 3 answers differ from those of plain Spark" in outcome.err
     assert "missing: " in outcome.err
@@ -114,7 +114,7 @@ def test_a_wrong_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_may_stay_as_it_is(folder: Path) -> None:
-    outcome = tried(
+    outcome = run_trial(
         "q.sql",
         *TABLES,
         "--static",
@@ -131,13 +131,13 @@ def test_a_table_may_stay_as_it_is(folder: Path) -> None:
     assert "  customers: all 7 rows" not in outcome.lines
     assert "  customers: 7 rows, which do not change" in outcome.lines
     assert sorted(path.name for path in (folder / "kept").iterdir()) == ["table-0"]
-    assert tried("q.sql", *TABLES, "--keep", "kept").code == 1
+    assert run_trial("q.sql", *TABLES, "--keep", "kept").code == 1
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_python_file_is_tried() -> None:
     """Its query has ties: Spark may choose other rows, and the reference evaluator decides."""
-    outcome = tried("job.py:latest", *ORDERS, "--batches", "1")
+    outcome = run_trial("job.py:latest", *ORDERS, "--batches", "1")
     assert outcome.code == 0, outcome.err
     assert outcome.lines[-3].startswith("right: all 2 answers")
     assert "Ties of max_by are decided by the canonical order" in outcome.out
@@ -147,11 +147,11 @@ def test_a_script_of_mrql_is_tried(folder: Path) -> None:
     (folder / "q.mrql").write_text(
         "incr select (c, count(o), sum(o.price)) from o in orders group by c: o.customer;\n"
     )
-    outcome = tried("q.mrql", *ORDERS, "--batches", "1")
+    outcome = run_trial("q.mrql", *ORDERS, "--batches", "1")
     assert outcome.code == 0, outcome.err
     assert "equal those of the same query as a batch query, on Spark (7 rows" in outcome.out
     (folder / "q.mrql").write_text("incr count(stream(text, 'orders'));")
-    assert "reads streams of its own" in tried("q.mrql").err
+    assert "reads streams of its own" in run_trial("q.mrql").err
 
 
 @pytest.mark.usefixtures("folder")
@@ -161,12 +161,12 @@ def test_nothing_is_left_behind(
     own = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr("tempfile.tempdir", str(own))
 
-    def interrupted(*_: object, **__: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         assert list(own.glob("incmrql-try-*")), "the batches are there while it runs"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("incmrql.api.runs.Run.compare", interrupted)
-    outcome = tried("q.sql", *TABLES)
+    monkeypatch.setattr("incmrql.api.runs.Run.compare", interrupt)
+    outcome = run_trial("q.sql", *TABLES)
     assert (outcome.code, outcome.err.strip()) == (130, "stopped")
     assert list(own.iterdir()) == []
 
@@ -227,7 +227,7 @@ def bad(folder: Path) -> Path:
 @pytest.mark.usefixtures("bad")
 def test_what_is_wrong_is_said(case: str) -> None:
     arguments, said = BAD[case]
-    outcome = tried(*arguments)
+    outcome = run_trial(*arguments)
     assert (outcome.code, outcome.out) == (1, "")
     assert said in outcome.err
     assert outcome.err.startswith("error[")
@@ -235,7 +235,7 @@ def test_what_is_wrong_is_said(case: str) -> None:
 
 def test_all_reasons_of_a_refusal_are_reported(folder: Path) -> None:
     (folder / "now.sql").write_text("SELECT rand() AS r, current_timestamp() AS t FROM orders")
-    outcome = tried("now.sql", *TABLES)
+    outcome = run_trial("now.sql", *TABLES)
     assert outcome.code == 1
     assert outcome.err.count("error[C103]") == 2
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from incmrql import __version__, api
-from tests.cli.commands import evaluated, incmrql
+from tests.cli.commands import incmrql, run_query
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def test_a_script_runs_with_its_arguments(folder: Path) -> None:
 
 
 def test_a_query_may_have_arguments() -> None:
-    assert evaluated("args", "a", "b").answer == '[ "a", "b" ]'
-    assert evaluated("args").answer == "[ ]"
+    assert run_query("args", "a", "b").answer == '[ "a", "b" ]'
+    assert run_query("args").answer == "[ ]"
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_a_query_may_have_arguments() -> None:
     ],
 )
 def test_values_print_in_the_notation_of_the_language(query: str, printed: str) -> None:
-    assert evaluated(query).answer == printed
+    assert run_query(query).answer == printed
 
 
 def test_each_item_is_a_line() -> None:
-    assert evaluated("1; x = 2; x; store y := 3; y; ; 'a\nb'").lines == ["1", "2", "3", '"a\\nb"']
+    assert run_query("1; x = 2; x; store y := 3; y; ; 'a\nb'").lines == ["1", "2", "3", '"a\\nb"']
 
 
 @pytest.mark.parametrize(
@@ -55,44 +55,44 @@ def test_each_item_is_a_line() -> None:
     [("0", "{ ... }"), ("2", "{ 1, 2, ... }"), ("3", "{ 1, 2, 3 }"), ("9", "{ 1, 2, 3 }")],
 )
 def test_limit(limit: str, printed: str) -> None:
-    assert evaluated("{ 3, 1, 2 }", "--limit", limit).answer == printed
+    assert run_query("{ 3, 1, 2 }", "--limit", limit).answer == printed
 
 
 def test_without_a_terminal_everything_is_printed() -> None:
-    assert evaluated("1..1000").answer.count(",") == 999
+    assert run_query("1..1000").answer.count(",") == 999
 
 
 def test_json() -> None:
-    done = evaluated("< A: 1, B: null >; { 2, 1 }; (1.5, 'a\"'); date('2026-01-31')", "--json")
+    done = run_query("< A: 1, B: null >; { 2, 1 }; (1.5, 'a\"'); date('2026-01-31')", "--json")
     assert list(map(json.loads, done.lines)) == [
         {"A": 1, "B": None}, [1, 2], [1.5, 'a"'], "2026-01-31",
     ]  # fmt: skip
 
 
 def test_limit_holds_for_json() -> None:
-    assert json.loads(evaluated("{ 3, 1, 2 }", "--json", "--limit", "2").answer) == [1, 2]
+    assert json.loads(run_query("{ 3, 1, 2 }", "--json", "--limit", "2").answer) == [1, 2]
 
 
 def test_answers_come_before_a_later_error() -> None:
-    done = evaluated("1; source(text, 'none.txt'); 2")
+    done = run_query("1; source(text, 'none.txt'); 2")
     assert (done.code, done.out) == (1, "1\n")
     assert done.err.startswith('error[R101]: there is no file or folder "none.txt"')
 
 
 def test_nothing_runs_if_something_is_wrong_with_the_query(folder: Path) -> None:
-    done = evaluated("1; dump 'out.csv' from {1}; x")
+    done = run_query("1; dump 'out.csv' from {1}; x")
     assert (done.code, done.out) == (1, "")
     assert not (folder / "out.csv").exists()
 
 
 def test_talk_goes_to_stderr() -> None:
-    done = evaluated("trace(1 + 1) * 2")
+    done = run_query("trace(1 + 1) * 2")
     assert (done.code, done.out, done.err) == (0, "4\n", "trace: 1 + 1 = 2\n")
 
 
 def test_arithmetic_can_fail() -> None:
-    assert evaluated("1 / 0").answer == "null"
-    done = evaluated("1 / 0", "--on-arithmetic", "fail")
+    assert run_query("1 / 0").answer == "null"
+    done = run_query("1 / 0", "--on-arithmetic", "fail")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error[R201]: 1 / 0 has no result of type int\n --> <query>:1:1\n")
 
@@ -137,12 +137,12 @@ def test_our_bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("INCMRQL_DEBUG", raising=False)
     monkeypatch.setattr(api, "run", break_down)
-    done = evaluated("1")
+    done = run_query("1")
     assert (done.code, done.out) == (70, "")
     assert done.err.startswith("internal error: KeyError: 'lost'\nThis is a bug in incmrql.")
     assert "Traceback" not in done.err
     monkeypatch.setenv("INCMRQL_DEBUG", "1")
-    assert "in break_down" in evaluated("1").err
+    assert "in break_down" in run_query("1").err
 
 
 def test_a_java_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_a_java_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyError("what came of it")  # noqa: B904 - as a clean-up does
 
     monkeypatch.setattr(api, "run", break_down)
-    done = evaluated("1")
+    done = run_query("1")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(
         "error: Spark ended while it was working: its Java process is gone\n"
@@ -205,23 +205,23 @@ def test_check_does_not_need_the_arguments() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t\n"])
 def test_an_empty_script(text: str) -> None:
-    done = evaluated(text)
+    done = run_query(text)
     assert (done.code, done.out, done.err) == (0, "", "the script is empty: nothing to do\n")
 
 
 @pytest.mark.parametrize("text", ["// nothing", "/* nothing */", ";", "/**/;//"])
 def test_a_script_of_comments(text: str) -> None:
-    done = evaluated(text)
+    done = run_query(text)
     assert (done.code, done.out) == (0, "")
 
 
 @pytest.mark.parametrize("text", ["// nothing", "/* nothing */", ";", "x = 1;"])
 def test_a_script_that_does_nothing_says_so(text: str) -> None:
-    assert evaluated(text).err
+    assert run_query(text).err
 
 
 def test_a_missing_argument_is_named() -> None:
-    done = evaluated("source(text, args[0]);")
+    done = run_query("source(text, args[0]);")
     assert done.code == 1
     assert "<query>:1:" in done.err
     assert "args[0]" in done.err

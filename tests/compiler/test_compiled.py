@@ -34,11 +34,11 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
     def count(module: Any, name: str, key: Callable[[Any], object]) -> None:
         original = getattr(module, name)
 
-        def counted(first: Any, *given: Any, **named: Any) -> Any:
+        def count_call(first: Any, *given: Any, **named: Any) -> Any:
             counts[key(first)] += 1
             return original(first, *given, **named)
 
-        monkeypatch.setattr(module, name, counted)
+        monkeypatch.setattr(module, name, count_call)
 
     for module in (compiled, assembly):
         count(module, "translate", lambda expr: ("translated", expr))
@@ -98,8 +98,8 @@ def test_an_item_without_terms_is_no_part_of_the_program() -> None:
         rf"{SCRIPT} incr fold(\(n: long, s: < A: int, B: int >): long."
         " n + count(select t from t in S where t = s), 0, S);"
     )
-    assert [each.is_streaming for each in forms.items] == [True, True, True]
-    assert [each.without_terms is None for each in forms.items] == [True, True, False]
+    assert [item.is_streaming for item in forms.items] == [True, True, True]
+    assert [item.without_terms is None for item in forms.items] == [True, True, False]
     assert forms.streaming == forms.items[:2]
 
 

@@ -22,7 +22,7 @@ def statements(text: str) -> list[SqlStatement]:
 
 
 def test_each_statement_has_a_kind_and_a_name() -> None:
-    kinds = [(each.kind, each.name) for each in statements(SCRIPT)]
+    kinds = [(statement.kind, statement.name) for statement in statements(SCRIPT)]
     assert kinds == [
         ("input", "orders"),
         ("view", "large"),
@@ -33,15 +33,17 @@ def test_each_statement_has_a_kind_and_a_name() -> None:
 
 
 def test_the_text_of_a_statement_is_at_its_place_in_the_script() -> None:
-    for each in statements(SCRIPT):
-        start = len(each.text) - len(each.text.lstrip())
-        assert SCRIPT[start : len(each.text)] == each.text.strip()
-        assert each.text[:start].split() == []
-        assert each.text.count("\n") == SCRIPT[: len(each.text)].count("\n")
+    for statement in statements(SCRIPT):
+        start = len(statement.text) - len(statement.text.lstrip())
+        assert SCRIPT[start : len(statement.text)] == statement.text.strip()
+        assert statement.text[:start].split() == []
+        assert statement.text.count("\n") == SCRIPT[: len(statement.text)].count("\n")
 
 
 def test_a_view_is_its_query_and_its_names() -> None:
-    (view, answer) = [each for each in statements(SCRIPT) if each.kind in ("view", "answer")]
+    (view, answer) = [
+        statement for statement in statements(SCRIPT) if statement.kind in ("view", "answer")
+    ]
     assert view.text.strip().startswith("select * from orders join t using (id)")
     assert view.columns == ()
     assert answer.text.strip() == "SELECT city, count(*) FROM large GROUP BY city"

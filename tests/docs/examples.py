@@ -68,19 +68,19 @@ class Outcome:
 
 def blocks(text: str) -> Iterator[Block]:
     """All fenced blocks of a page."""
-    for found in _BLOCK.finditer(text):
-        language, words, body = found.groups()
-        line = text.count("\n", 0, found.start()) + 1
-        yield Block(language, tuple(words.split()), body, line, found.start(3), found.end(3))
+    for match in _BLOCK.finditer(text):
+        language, words, body = match.groups()
+        line = text.count("\n", 0, match.start()) + 1
+        yield Block(language, tuple(words.split()), body, line, match.start(3), match.end(3))
 
 
 def examples(text: str) -> list[Example]:
     """The scripts of a page with what they print."""
-    found = list(blocks(text))
+    blocks_of_page = list(blocks(text))
     pairs: list[Example] = []
-    for index, block in enumerate(found):
+    for index, block in enumerate(blocks_of_page):
         if block.language in _ANSWERS:
-            shown, *rest = found[index + 1 :]
+            shown, *rest = blocks_of_page[index + 1 :]
             wanted = _ANSWERS[block.language]
             assert shown.language == wanted, f"line {block.line}: no {wanted} follows"
             notes = rest[0] if rest and rest[0].language == "notes" else None
@@ -129,8 +129,8 @@ def tree(example: Example) -> ast.Script:
     return parse_script(SourceText(example.script.text))
 
 
-def rewritten(text: str, outcomes: list[tuple[Example, Outcome]]) -> str:
-    """The page with what the examples do now."""
+def rewrite_page(text: str, outcomes: list[tuple[Example, Outcome]]) -> str:
+    """The page with the current output of its examples."""
     for example, outcome in reversed(outcomes):
         if example.notes is not None:
             text = text[: example.notes.start] + outcome.notes + text[example.notes.end :]

@@ -26,8 +26,8 @@ def nodes(tree: object) -> Iterator[Any]:
 
 def names(tree: object) -> set[str]:
     """The productions of the table that a tree uses."""
-    found = list(nodes(tree))
-    return {name for name, uses in PRODUCTIONS.items() if any(map(uses, found))}
+    all_nodes = list(nodes(tree))
+    return {name for name, uses in PRODUCTIONS.items() if any(map(uses, all_nodes))}
 
 
 def _is(kind: type, test: Callable[[Any], object] = lambda _: True) -> Callable[[Any], bool]:

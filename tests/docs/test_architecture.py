@@ -42,7 +42,7 @@ def test_the_layers_are_those_that_are_enforced() -> None:
     told = re.findall(r"^\| `(incmrql\.\w+)` \|", section, re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
-    (layers,) = [each["layers"] for each in contracts if each["type"] == "layers"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
     names = [name.strip(" ()") for layer in layers for name in layer.split("|")]
     there = [name for name in names if importlib.util.find_spec(name) is not None]
     assert told == [name for name in there if name != "incmrql.java"]

@@ -33,16 +33,16 @@ _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 
 def recipes() -> dict[str, list[Block]]:
     """The blocks of each recipe, by its heading."""
-    text, found = page(PAGE), dict[str, list[Block]]()
+    text, recipes_found = page(PAGE), dict[str, list[Block]]()
     for block in blocks(text):
-        found.setdefault(_HEADING.findall(text, 0, block.start)[-1], []).append(block)
-    return found
+        recipes_found.setdefault(_HEADING.findall(text, 0, block.start)[-1], []).append(block)
+    return recipes_found
 
 
 NAMES: Final = list(recipes())
 
 
-def shown(run: Run) -> str:
+def answer_text(run: Run) -> str:
     """The answer as lines of columns."""
     rows = run.answer()
     if not rows:
@@ -90,7 +90,7 @@ def outputs(recipe: list[Block], run: Run, folder: Path) -> Iterator[tuple[Block
             assert run.step() is not None
             number += 1
         elif block.language == "answer":
-            yield block, shown(run)
+            yield block, answer_text(run)
     assert run.verify(against="spark").rows == len(run.answer())
 
 
@@ -142,4 +142,4 @@ def check_frame(code: str, session: Session, tables: Sequence[str], answer: str)
     frame = eval(last, names)
     with session.query(frame).start(settle=0.0) as run:
         run.step()
-        assert shown(run) == answer
+        assert answer_text(run) == answer

@@ -61,7 +61,7 @@ def test_codes_and_links_lead_somewhere() -> None:
     for code in set(re.findall(r"\b[AWR]\d{3}\b", PAGE)):
         assert f"| {code} |" in errors, code
     headings = re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     for target in re.findall(r"\]\(([^)]+)\)", PAGE):
         path, _, anchor = target.partition("#")
         assert (DOCS / path).exists(), target

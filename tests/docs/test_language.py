@@ -29,7 +29,7 @@ from incmrql.types.infer.sources import FORMATS, OPTIONS
 from incmrql.types.scope import Catalog
 from incmrql.values import identical, show
 from tests.docs.conftest import DOCS, PAGES, Ran
-from tests.docs.examples import Example, Outcome, blocks, page, rewritten, tree
+from tests.docs.examples import Example, Outcome, blocks, page, rewrite_page, tree
 from tests.docs.productions import PRODUCTIONS, names, nodes
 
 SOURCES = DOCS.parent / "src" / "incmrql"
@@ -107,7 +107,7 @@ def everything(ran: Ran) -> list[tuple[Example, Outcome]]:
     return [pair for pairs in ran.values() for pair in pairs]
 
 
-def accepted(ran: Ran) -> list[ast.Script]:
+def scripts_with_results(ran: Ran) -> list[ast.Script]:
     """The trees of the examples that give a result."""
     return [tree(example) for example, _ in everything(ran) if not example.fails]
 
@@ -118,9 +118,9 @@ def accepted(ran: Ran) -> list[ast.Script]:
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_do_what_the_page_shows(name: str, ran: Ran, update_golden: bool) -> None:
     if update_golden:
-        (DOCS / name).write_text(rewritten(page(DOCS / name), ran[name]), encoding="utf-8")
+        (DOCS / name).write_text(rewrite_page(page(DOCS / name), ran[name]), encoding="utf-8")
         return
-    wrong = [found for pair in ran[name] if (found := difference(name, *pair))]
+    wrong = [problem for pair in ran[name] if (problem := difference(name, *pair))]
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -179,18 +179,20 @@ def test_the_data_that_the_page_shows_are_those_of_the_files() -> None:
 
 
 def test_every_node_of_the_tree_has_an_example(ran: Ran) -> None:
-    used = {type(node).__name__ for script in accepted(ran) for node in nodes(script)}
+    used = {type(node).__name__ for script in scripts_with_results(ran) for node in nodes(script)}
     nodes_of_trees = {
         name
-        for name, each in vars(ast).items()
-        if isinstance(each, type) and issubclass(each, ast.Node) and each is not ast.Node
+        for name, node_class in vars(ast).items()
+        if isinstance(node_class, type)
+        and issubclass(node_class, ast.Node)
+        and node_class is not ast.Node
     }
     assert nodes_of_trees - used - set(NOT_NODES) == set()
     assert set(NOT_NODES) & used == set()
 
 
 def test_every_production_has_an_example(ran: Ran) -> None:
-    used = {name for script in accepted(ran) for name in names(script)}
+    used = {name for script in scripts_with_results(ran) for name in names(script)}
     assert set(PRODUCTIONS) - used == set()
 
 
@@ -226,7 +228,7 @@ def test_every_keyword_occurs_in_an_example(ran: Ran) -> None:
 def test_every_format_and_option_of_sources_occurs_in_an_example(ran: Ran) -> None:
     formats: set[str] = set()
     options: set[str | None] = set()
-    for script in accepted(ran):
+    for script in scripts_with_results(ran):
         for node in nodes(script):
             if isinstance(node, ast.Call) and node.function in ("source", "stream"):
                 first = node.arguments[0].value
@@ -238,7 +240,7 @@ def test_every_format_and_option_of_sources_occurs_in_an_example(ran: Ran) -> No
 
 def test_every_built_in_is_called_in_an_example(ran: Ran) -> None:
     called: set[str] = set()
-    for script in accepted(ran):
+    for script in scripts_with_results(ran):
         for node in nodes(script):
             if isinstance(node, ast.Call):
                 called.add(node.function)
@@ -251,10 +253,10 @@ def test_every_built_in_is_called_in_an_example(ran: Ran) -> None:
 
 
 def codes() -> set[str]:
-    found: set[str] = set()
+    codes_found: set[str] = set()
     for path in SOURCES.rglob("*.py"):
-        found |= set(CODE.findall(path.read_text(encoding="utf-8")))
-    return found
+        codes_found |= set(CODE.findall(path.read_text(encoding="utf-8")))
+    return codes_found
 
 
 def test_the_table_has_every_code_once() -> None:

@@ -32,7 +32,7 @@ def test_every_option_of_streams() -> None:
     options = [option.opts[0] for option in nothing.__click_params__]  # type: ignore[attr-defined]
     listed = re.findall(r"^\| `(--[\w-]+)", PAGE, re.MULTILINE)
     assert set(options) <= set(listed)
-    known = {o for each in commands.commands["run"].params for o in each.opts}
+    known = {o for parameter in commands.commands["run"].params for o in parameter.opts}
     assert set(listed) <= known
 
 

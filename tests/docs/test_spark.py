@@ -59,7 +59,7 @@ KINDS: Final[dict[str, Mapping[str, Support]]] = {
 }
 
 
-def supported() -> str:
+def supported_classes() -> str:
     """The classes of each kind that are converted."""
     parts = []
     for kind, table in KINDS.items():
@@ -110,7 +110,7 @@ def left_to_spark() -> str:
     return fill(", ".join(f"`{name}`" for name in names) + ".", 120)
 
 
-def refused() -> str:
+def refused_classes() -> str:
     """The classes that are refused, with the reason and what to write instead."""
     rows: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for table in KINDS.values():
@@ -127,10 +127,10 @@ def refused() -> str:
 @pytest.mark.parametrize(
     ("mark", "table"),
     [
-        ("supported", supported),
+        ("supported", supported_classes),
         ("coverage", coverage),
         ("opaque", left_to_spark),
-        ("refused", refused),
+        ("refused", refused_classes),
     ],
 )
 def test_the_tables_are_those_of_the_code(mark: str, table: type[str], update_golden: bool) -> None:

@@ -46,13 +46,13 @@ def exists(name: str) -> bool:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
-            found: object = importlib.import_module(".".join(parts[:length]))
+            owner: object = importlib.import_module(".".join(parts[:length]))
         except ModuleNotFoundError:
             continue
         for part in parts[length:]:
-            if not hasattr(found, part):
+            if not hasattr(owner, part):
                 return False
-            found = getattr(found, part)
+            owner = getattr(owner, part)
         return True
     return False
 
@@ -100,15 +100,15 @@ CONSOLE = re.compile(r"^```console\n\$ incmrql (.+)\n((?:(?!```).*\n)*)```$", re
 
 def test_the_page_about_explain_shows_what_is_printed(update_golden: bool) -> None:
     text = page(DOCS / "explain.md")
-    (found,) = CONSOLE.finditer(text)
-    command, query = found[1].split(" '")
+    (example,) = CONSOLE.finditer(text)
+    command, query = example[1].split(" '")
     done = incmrql(*command.split(), query.removesuffix("'"))
     assert (done.code, done.err) == (0, "")
     if update_golden:
-        whole = text[: found.start(2)] + done.out + text[found.end(2) :]
+        whole = text[: example.start(2)] + done.out + text[example.end(2) :]
         (DOCS / "explain.md").write_text(whole, encoding="utf-8")
     else:
-        assert found[2] == done.out
+        assert example[2] == done.out
 
 
 @pytest.mark.parametrize("name", ["explain", "theory"])

@@ -62,16 +62,16 @@ class KernelRun:
             step = self.physical.steps[self.streams[name]]
             assert isinstance(step, SourceOp)
             given[self.streams[name]] = [of_values(rows, step.layout)]
-        return self.weighted(self.run(given))
+        return self.weighted_answers(self.run(given))
 
     def rows(
         self, batch: Batch, fixed: Mapping[str, Collection[Value]]
     ) -> dict[str, list[tuple[Value, int]]]:
         """The changes of the sources that the program reads."""
-        found = {name: list(Weighted(rows)) for name, rows in batch.items()}
+        sources = {name: list(Weighted(rows)) for name, rows in batch.items()}
         if self.number == 0:
-            found.update({name: [(row, 1) for row in rows] for name, rows in fixed.items()})
-        return {name: rows for name, rows in found.items() if name in self.streams}
+            sources.update({name: [(row, 1) for row in rows] for name, rows in fixed.items()})
+        return {name: rows for name, rows in sources.items() if name in self.streams}
 
     def run(self, given: Mapping[int, Sequence[Rows]]) -> list[Rows]:
         """One batch of rows, by the places of the sources."""
@@ -81,23 +81,23 @@ class KernelRun:
         self.number += 1
         return changes
 
-    def weighted(self, changes: Sequence[Rows]) -> list[Weighted]:
+    def weighted_answers(self, changes: Sequence[Rows]) -> list[Weighted]:
         answers = zip(changes, self.physical.answers, strict=True)
         return [Weighted(shown_values(rows, answer)) for rows, answer in answers]
 
     def _write(self, context: BatchContext) -> None:
         everything = range(self.buckets)
         for name, content in context.deltas.items():
-            made = plan_writes(
+            writes = plan_writes(
                 context.committed_table(name), self.reader, content, self.number, everything
             )
-            contents = [(each.content, each.counts) for each in made.written]
+            contents = [(segment.content, segment.counts) for segment in writes.written]
             runs = (
                 write_segments(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
             )
-            bases = [r for r, w in zip(runs, made.written, strict=True) if w.base]
-            levels = [r for r, w in zip(runs, made.written, strict=True) if not w.base]
-            self.tables[name] = made.kept.with_segments(levels, bases)
+            bases = [r for r, w in zip(runs, writes.written, strict=True) if w.base]
+            levels = [r for r, w in zip(runs, writes.written, strict=True) if not w.base]
+            self.tables[name] = writes.kept.with_segments(levels, bases)
 
     def answer(self, number: int = 0) -> Value:
         """The whole answer, from the state."""
@@ -151,11 +151,11 @@ class FileRun(KernelRun):
         self.tables = {**self.tables, **done.tables}
         self.worked = done.worked
         self.number += 1
-        found = [Weighted() for _ in targets]
+        changes = [Weighted() for _ in targets]
         for part in done.parts:
             answer = self.physical.answers[part.target]
-            found[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
-        return found
+            changes[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
+        return changes
 
     def done(self, compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
         """What the batch does."""
@@ -180,27 +180,27 @@ class StagedRun(FileRun):
                 if isinstance(read, Reading):
                     reading.add(read)
                 else:
-                    waiting.setdefault(read.bucket, []).append(_sent(read, route))
+                    waiting.setdefault(read.bucket, []).append(_deliver(read, route))
         for stage in range(1, route.last + 1):
             given, waiting = waiting, {}
             for bucket, all_ in given.items():
                 now = [sent for sent in all_ if route.stage(sent.name) <= stage]
                 later = [sent for sent in all_ if route.stage(sent.name) > stage]
                 waiting.setdefault(bucket, []).extend(later)
-                for found in meet_stage(compiled, order, stage, bucket, now) if now else ():
-                    if isinstance(found, BatchResult):
+                for message in meet_stage(compiled, order, stage, bucket, now) if now else ():
+                    if isinstance(message, BatchResult):
                         results.append(
                             BatchResult.of_json(
-                                found.as_json(), compiled.physical.schemas, self.buckets
+                                message.as_json(), compiled.physical.schemas, self.buckets
                             )
                         )
                     else:
-                        waiting.setdefault(found.bucket, []).append(_sent(found, route))
+                        waiting.setdefault(message.bucket, []).append(_deliver(message, route))
         return reading, combine_results(order, results)
 
 
-def _sent(sent: Message, route: Route) -> Message:
-    """What arrives of what is sent."""
+def _deliver(sent: Message, route: Route) -> Message:
+    """A message after it was serialized and read back."""
     return Message(
         sent.bucket,
         sent.name,

@@ -28,7 +28,7 @@ incr max(select x.V from x in {NUMBERS});
 
 
 @lru_cache
-def compiled(text: str, arguments: tuple[str, ...] = ()) -> typed.Script:
+def typed_script(text: str, arguments: tuple[str, ...] = ()) -> typed.Script:
     """The typed form of a script."""
     source = SourceText(text)
     return compile_script(source, catalog_for(source, arguments), read_include).typed
@@ -37,18 +37,18 @@ def compiled(text: str, arguments: tuple[str, ...] = ()) -> typed.Script:
 @lru_cache
 def program_of(text: str, arguments: tuple[str, ...] = ()) -> Program:
     """The program of all items of a script."""
-    script = compiled(text, arguments)
+    script = typed_script(text, arguments)
     return derived(script.items, script, arguments)
 
 
 def reference_answers(text: str) -> list[Value]:
     """What each item answers over all the data that are there."""
-    script = compiled(text)
+    script = typed_script(text)
     env = Environment(new_world(script))
     return [evaluate(item.expr, env) for item in script.items]
 
 
 def reference_answer(text: str) -> Value:
     """What the one item of a script answers."""
-    (found,) = reference_answers(text)
-    return found
+    (answer,) = reference_answers(text)
+    return answer

@@ -39,10 +39,10 @@ def main() -> int:
     seeds = range(chosen.first, chosen.first + chosen.cases)
     differences = 0
     with Pool(chosen.processes) as pool:
-        for done, found in enumerate(pool.imap(difference, seeds, chunksize=10), 1):
-            if found:
+        for done, difference_found in enumerate(pool.imap(difference, seeds, chunksize=10), 1):
+            if difference_found:
                 differences += 1
-                sys.stdout.write(f"{found}\n")
+                sys.stdout.write(f"{difference_found}\n")
             if done % 500 == 0:
                 sys.stdout.write(f"{done} cases, {differences} differ\n")
                 sys.stdout.flush()

@@ -25,7 +25,7 @@ from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value
 from tests.engine.kernels import KernelRun
-from tests.plan.stepping import ALL, Batch, Run, deleted, inserted, r, s
+from tests.plan.stepping import ALL, Batch, Run, deletions, insertions, r, s
 
 HISTORIES: Final = ("spread", "R.A", "R.B", "N.K", "N.v", "S.A")
 KEY: Final = 3
@@ -62,7 +62,7 @@ def history(kind: str, size: int) -> Batch:
     tables["R"] += [r(KEY, KEY, 7.0, "own")]
     tables["N"] += [n(KEY, (KEY, 7.0))]
     tables["S"] += [s(KEY, 7.0, "own")]
-    return inserted(**tables)
+    return insertions(**tables)
 
 
 def changes() -> Iterator[Batch]:
@@ -74,12 +74,12 @@ def changes() -> Iterator[Batch]:
         {"N": [n(KEY, (KEY, 9999.0))]},
         {"S": [s(KEY, 9999.0, "~")]},
     ):
-        yield inserted(**rows)
-        yield deleted(**rows)
+        yield insertions(**rows)
+        yield deletions(**rows)
     for rows in ({"R": [r(KEY, KEY, 7.0, "own")]}, {"N": [n(KEY, (KEY, 7.0))]},
                  {"S": [s(KEY, 7.0, "own")]}):  # fmt: skip
-        yield deleted(**rows)
-        yield inserted(**rows)
+        yield deletions(**rows)
+        yield insertions(**rows)
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ def histories(program: Program) -> list[str]:
     return [kind for kind in HISTORIES if kind == "spread" or kind[0] in tables]
 
 
-def measured(program: Program, physical: Physical, kind: str, size: int) -> list[Work]:
-    """The work of every change of a stream of the program, after a history."""
-    found = []
+def works_of_changes(program: Program, physical: Physical, kind: str, size: int) -> list[Work]:
+    """The work of a change of each stream of the program, after a history."""
+    works = []
     streams = {stream.name for stream in program.streams if stream.streaming}
     with deep_recursion(), TemporaryDirectory() as folder, sizes_of(physical) as sizes:
         kernel = KernelRun(program, Path(folder), 2, physical)
@@ -113,9 +113,9 @@ def measured(program: Program, physical: Physical, kind: str, size: int) -> list
             for place, step in enumerate(physical.steps):
                 if not step.inputs:  # what sources bring does not pass by
                     sent[place] = max(sent[place], kernel.worked.sent[place])
-            taken = [sum(sent[each] for each in step.inputs) for step in physical.steps]
-            found.append(Work(kernel.worked.read, taken, sent))
-    return found
+            taken = [sum(sent[place] for place in step.inputs) for step in physical.steps]
+            works.append(Work(kernel.worked.read, taken, sent))
+    return works
 
 
 @dataclass
@@ -129,7 +129,7 @@ class sizes_of:  # noqa: N801 (used as a context)
         self._patch = pytest.MonkeyPatch()
         counted = StepWork.count
 
-        def sized(
+        def count_and_size(
             worked: StepWork, place: int, chunks: Iterable[Rows], context: BatchContext
         ) -> Iterator[Rows]:
             for rows in counted(worked, place, chunks, context):
@@ -137,7 +137,7 @@ class sizes_of:  # noqa: N801 (used as a context)
                     self.sent[place] += self._size(place, rows)
                 yield rows
 
-        self._patch.setattr(StepWork, "count", sized)
+        self._patch.setattr(StepWork, "count", count_and_size)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -152,9 +152,9 @@ class sizes_of:  # noqa: N801 (used as a context)
 def size(value: Value) -> int:
     """The elements of all collections in a value, and the value itself."""
     if isinstance(value, Record):
-        return 1 + sum(size(each) - 1 for each in value.values_)
+        return 1 + sum(size(item) - 1 for item in value.values_)
     if isinstance(value, tuple):
-        return 1 + sum(size(each) - 1 for each in value)
+        return 1 + sum(size(item) - 1 for item in value)
     if isinstance(value, Bag | list):
         return 1 + sum(map(size, value))
     return 1

@@ -38,13 +38,13 @@ from incmrql.plan.program import Program
 from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer, scale
 from tests.engine.kernels import FileRun, KernelRun, StagedRun
 from tests.generators.queries import queries, scripts
-from tests.generators.stacked import over, stacked
+from tests.generators.stacked import over, stacked_shapes
 from tests.plan.seeded import EVERY, PAIRWISE, Traits, history, some_tables
-from tests.plan.stepping import ALL, Batch, Run, deleted, inserted, r, s
+from tests.plan.stepping import ALL, Batch, Run, deletions, insertions, r, s
 from tests.plan.test_coverage import STREAMS, Pair, pairs
 
 TWICE = 8
@@ -52,7 +52,7 @@ TWICE = 8
 
 
 @cache
-def prepared(text: str, streams: frozenset[str]) -> tuple[Run, Program, Physical]:
+def compile_query(text: str, streams: frozenset[str]) -> tuple[Run, Program, Physical]:
     run = Run(text, streams)
     program = program_of([run.item], run.script, stored=run.stored)
     return run, program, compile_program(program)
@@ -62,15 +62,15 @@ def compare(run: Run, kernel: KernelRun, batches: list[Batch], streams: frozense
     """Step stepper and kernel through batches, and compare."""
     fixed = {name: rows for name, rows in run.tables.items() if name not in streams}
     for batch in batches:
-        wanted = run.stepper.step(run.known(batch))
-        (found,) = kernel.step(batch, fixed)
-        assert found == wanted, f"{run.text}\n{wanted}\n{found}"
+        wanted = run.stepper.step(run.restrict(batch))
+        (change,) = kernel.step(batch, fixed)
+        assert change == wanted, f"{run.text}\n{wanted}\n{change}"
     wanted, answer = run.stepper.answer(), kernel.answer()
     assert identical(wanted, answer), f"{run.text}\n{show(wanted)}\n{show(answer)}"
 
 
 def case(pair: Pair, streams: frozenset[str], traits: Traits, chance: Random) -> None:
-    run, program, physical = prepared(over(*pair), streams)
+    run, program, physical = compile_query(over(*pair), streams)
     fresh = run.fresh(some_tables(chance, traits, ALL - streams))
     with TemporaryDirectory() as folder:
         kernel = KernelRun(program, Path(folder), chance.choice([1, 3]), physical)
@@ -92,7 +92,7 @@ def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 for traits in PAIRWISE:
                     case(pair, streams, traits, chance)
                     tried += 1
-        prepared.cache_clear()
+        compile_query.cache_clear()
     assert tried * TWICE > 2_000
 
 
@@ -153,7 +153,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_stages_do_what_one_place_does(text: str, tmp_path: Path) -> None:
     """The same changes, answers and state, also when small and large batches take turns."""
     chance = Random(text)
-    _, program, physical = prepared(text, ALL)
+    _, program, physical = compile_query(text, ALL)
     for traits in PAIRWISE:
         batches = history(chance, traits, ALL)
         folders = [tmp_path / f"{traits.deletions}{traits.nulls}{name}" for name in "abc"]
@@ -171,51 +171,51 @@ def test_stages_do_what_one_place_does(text: str, tmp_path: Path) -> None:
 
 def test_positions_in_a_list_count_from_zero(tmp_path: Path) -> None:
     text = "select (x.A, p) from x in R, p in index([x.A, x.B])"
-    run, program, physical = prepared(text, ALL)
-    batches = [inserted(R=[r(5, 6)]), deleted(R=[r(5, 6)])]
+    run, program, physical = compile_query(text, ALL)
+    batches = [insertions(R=[r(5, 6)]), deletions(R=[r(5, 6)])]
     compare(run.fresh(), KernelRun(program, tmp_path, 2, physical), batches, ALL)
 
 
 def test_what_is_reached() -> None:
     """The shapes above reach all modes, joins that are fused with a fold, and native segments."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for text in SHAPES:
-        for step in prepared(text, ALL)[2].steps:
+        for step in compile_query(text, ALL)[2].steps:
             if isinstance(step, GroupOp):
-                found[step.mode] += 1
-                found["by row"] += step.mode != "whole" and isinstance(step.body.how, ByRow)
-                found["different"] += any(b.table is not None for bs in step.blocks for b in bs)
+                counts[step.mode] += 1
+                counts["by row"] += step.mode != "whole" and isinstance(step.body.how, ByRow)
+                counts["different"] += any(b.table is not None for bs in step.blocks for b in bs)
             if isinstance(step, JoinOp):
-                found["fused" if step.fused else "not fused"] += 1
-    assert {"fold", "linear", "whole", "fused", "not fused", "different"} <= set(+found)
-    assert found["by row"] == 0
+                counts["fused" if step.fused else "not fused"] += 1
+    assert {"fold", "linear", "whole", "fused", "not fused", "different"} <= set(+counts)
+    assert counts["by row"] == 0
 
 
 def test_a_partner_is_met_by_a_sum(tmp_path: Path) -> None:
     """In a fused join the rows of a key that change are added up before they meet partners."""
-    _, program, physical = prepared(SHAPES[2], ALL)
+    _, program, physical = compile_query(SHAPES[2], ALL)
     kernel = KernelRun(program, tmp_path, 2, physical)
-    kernel.step(inserted(R=[r(1, b) for b in range(50)]))
+    kernel.step(insertions(R=[r(1, b) for b in range(50)]))
     (join,) = [n for n, step in enumerate(physical.steps) if isinstance(step, JoinOp)]
-    kernel.step(inserted(S=[s(1, float(d)) for d in range(20)]))
+    kernel.step(insertions(S=[s(1, float(d)) for d in range(20)]))
     assert kernel.worked.read[join + 1] + kernel.worked.read[join] < 50 + 60
-    (change,) = kernel.step(deleted(S=[s(1, 3.0)]))
+    (change,) = kernel.step(deletions(S=[s(1, 3.0)]))
     assert change == Weighted(
         [((b, 190.0, 20), -1) for b in range(50)] + [((b, 187.0, 19), 1) for b in range(50)]
     )
 
 
 def test_a_batch_that_deletes_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    _, program, physical = prepared(SHAPES[0], ALL)
+    _, program, physical = compile_query(SHAPES[0], ALL)
     for kind in (FileRun, StagedRun):
         kernel = kind(program, tmp_path / kind.__name__, 2, physical)
-        kernel.step(inserted(R=[r(1, 1), r(2, 2)]))
+        kernel.step(insertions(R=[r(1, 1), r(2, 2)]))
         before = kernel.state()
         with pytest.raises(DataError, match="not there: < A: 1, B: 5") as caught:
             kernel.step({"R": [(r(1, 5), -1), (r(7, 7), 1)]})
         assert caught.value.code == "R205"
         assert kernel.state() == before
-        kernel.step(deleted(R=[r(1, 1)]))
+        kernel.step(deletions(R=[r(1, 1)]))
         assert kernel.answer() == [(2, 0.0, 1)]
 
 
@@ -225,10 +225,10 @@ def test_answers_of_several_items_take_in_the_same_batches(tmp_path: Path) -> No
     program = program_of(items, run.script)
     assert [stream.name for stream in program.streams] == ["R"]
     kernel = KernelRun(program, tmp_path)
-    first, second = kernel.step(inserted(R=[r(1), r(1), r(2)]))
+    first, second = kernel.step(insertions(R=[r(1), r(1), r(2)]))
     assert first == Weighted([((1, 2), 1), ((2, 1), 1)])
     assert second == Weighted([(3, 1)])
-    first, second = kernel.step(deleted(R=[r(1)]))
+    first, second = kernel.step(deletions(R=[r(1)]))
     assert first == Weighted([((1, 2), -1), ((1, 1), 1)])
     assert second == Weighted([(3, -1), (2, 1)])
 
@@ -237,7 +237,7 @@ def test_answers_of_several_items_take_in_the_same_batches(tmp_path: Path) -> No
 def test_a_list_follows_from_the_places_of_its_changes(text: str, tmp_path: Path) -> None:
     """Rows that went, from the last place on, and then those that came, from the first on."""
     chance = Random(7)
-    _, program, physical = prepared(text, ALL)
+    _, program, physical = compile_query(text, ALL)
     moved = 0
     for number in range(12):
         kernel = KernelRun(program, tmp_path / str(number), 2, physical)
@@ -253,10 +253,10 @@ def test_a_list_follows_from_the_places_of_its_changes(text: str, tmp_path: Path
             change = list(zip(shown_values(rows, answer), places, strict=True))
             gone = [(place, value, -weight) for (value, weight), place in change if weight < 0]
             came = [(place, value, weight) for (value, weight), place in change if weight > 0]
-            for place, value, times in sorted(gone, key=lambda each: each[0], reverse=True):
+            for place, value, times in sorted(gone, key=lambda row: row[0], reverse=True):
                 assert identical(known[place : place + times], [value] * times)
                 del known[place : place + times]
-            for place, value, times in sorted(came, key=lambda each: each[0]):
+            for place, value, times in sorted(came, key=lambda row: row[0]):
                 known[place:place] = [value] * times
             moved += len(change)
             assert identical(known, kernel.answer())
@@ -270,7 +270,7 @@ def _layout(kernel: KernelRun, name: str) -> Layout:
 
 
 @fewer
-@given(st.one_of(queries(), scripts(), stacked(), shaped()), st.integers(0, 10**6))
+@given(st.one_of(queries(), scripts(), stacked_shapes(), shape_queries()), st.integers(0, 10**6))
 def test_random_queries(text: str, start: int) -> None:
     """Queries of every generator; one that the data forbid is refused by both."""
     chance = Random(start)
@@ -299,8 +299,8 @@ def test_an_answer_that_maps_the_keys_of_a_group_that_a_watch_reads(tmp_path: Pa
     assert answer.main.derived.maps
     assert answer.is_keyed
     rows = [r(1, 1, 0.0, "a"), r(2, 2, 0.0, "a"), r(5, 1, 0.0, "b")]
-    assert staged.step(inserted(R=rows))[0] == Weighted([((3, "a"), 1), ((5, "b"), 1)])
-    change = staged.step(deleted(R=rows[:1]))[0]
+    assert staged.step(insertions(R=rows))[0] == Weighted([((3, "a"), 1), ((5, "b"), 1)])
+    change = staged.step(deletions(R=rows[:1]))[0]
     assert change == Weighted([((3, "a"), -1), ((2, "a"), 1)])
     assert identical(staged.answer(), Bag([(2, "a"), (5, "b")]))
 
@@ -324,7 +324,7 @@ def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
         for day, numbers in zip(days, WIDE, strict=True)
         for number in numbers
     ]
-    kernel.step(inserted(W=rows))
+    kernel.step(insertions(W=rows))
     wanted = [
         (day, float(Fraction(sum(numbers), len(numbers))))
         for day, numbers in zip(days, WIDE, strict=True)

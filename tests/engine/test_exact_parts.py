@@ -22,16 +22,16 @@ groups = st.lists(
 
 
 def part(terms: list[float], infinite: tuple[int, int, int]) -> Data:
-    found = sum_part_value(ExactSum(exact_sum(terms).units, *infinite), EXACT_SUM)
-    assert isinstance(found, Data)
-    return found
+    part_value = sum_part_value(ExactSum(exact_sum(terms).units, *infinite), EXACT_SUM)
+    assert isinstance(part_value, Data)
+    return part_value
 
 
 def column(given: list[tuple[list[float], tuple[int, int, int]]]) -> object:
     numbers = np.array([x for terms, _ in given for x in terms], np.float64)
     of = np.array([n for n, (terms, _) in enumerate(given) for _ in terms], np.int64)
     limbs = sums.sum_doubles(numbers, np.ones(len(of), np.int64), of, len(given))
-    inf, ninf, nan = (np.array([each[1][i] for each in given], np.int64) for i in range(3))
+    inf, ninf, nan = (np.array([pair[1][i] for pair in given], np.int64) for i in range(3))
     return pack(limbs, (inf, ninf, nan), len(given))
 
 
@@ -39,10 +39,10 @@ def column(given: list[tuple[list[float], tuple[int, int, int]]]) -> object:
 def test_columns_and_values_have_the_same_bytes(
     given: list[tuple[list[float], tuple[int, int, int]]],
 ) -> None:
-    wanted = [part(*each) for each in given]
-    found = column(given).to_pylist()  # type: ignore[attr-defined]
-    assert found == [pack_part(each) for each in wanted]
-    assert [unpack_part(each) for each in found] == wanted
+    wanted = [part(*pair) for pair in given]
+    packed = column(given).to_pylist()  # type: ignore[attr-defined]
+    assert packed == [pack_part(part_value) for part_value in wanted]
+    assert [unpack_part(packed_part) for packed_part in packed] == wanted
 
 
 @given(groups)
@@ -74,11 +74,11 @@ def test_sums_of_sums(
     lift = Lift(0, "parts", (0, 1), EXACT_SUM)
     directly = lift_rows(lift, columns, times, at, 3)
     singly = lift_rows(lift, columns, np.ones(n, np.int64), np.arange(n), n)
-    for found in (directly, scaled_sums(singly, np.arange(n), times, at, 3)):
-        limbs = {int(name[4:]): c for name, c in found.items() if name.startswith("a0.l")}
+    for lifted in (directly, scaled_sums(singly, np.arange(n), times, at, 3)):
+        limbs = {int(name[4:]): c for name, c in lifted.items() if name.startswith("a0.l")}
         nothing = np.zeros(3, np.int64)
-        inf, ninf, nan = (found.get(f"a0.{name}", nothing) for name in ("inf", "ninf", "nan"))
+        inf, ninf, nan = (lifted.get(f"a0.{name}", nothing) for name in ("inf", "ninf", "nan"))
         packed_ = pack(sums.carry_limbs(limbs), (inf, ninf, nan), 3)
-        assert [unpack_part(each) for each in packed_.to_pylist()] == [
+        assert [unpack_part(packed_part) for packed_part in packed_.to_pylist()] == [
             sum_part_value(total, EXACT_SUM) for total in totals
         ]

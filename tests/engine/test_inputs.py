@@ -60,21 +60,21 @@ class Pairs:
 
 
 @lru_cache
-def compiled(text: str) -> typed.Script:
+def typed_script(text: str) -> typed.Script:
     source = SourceText(text)
     return compile_script(source, catalog_for(source, ()), read_include).typed
 
 
 def stream_of(source: str, before: str = "") -> tuple[Stream, typed.Script]:
     """The stream of a source, as `stream(…)` or `source(…)` describe it."""
-    script = compiled(f"{before} incr select x from x in {source};")
+    script = typed_script(f"{before} incr select x from x in {source};")
     (stream,) = program_of(script.items, script).streams
     return stream, script
 
 
 def input_file(path: Path, **fields: Any) -> InputFile:
-    found = path.stat()
-    return InputFile(str(path), found.st_size, found.st_mtime_ns, **{"place": 0, **fields})
+    status = path.stat()
+    return InputFile(str(path), status.st_size, status.st_mtime_ns, **{"place": 0, **fields})
 
 
 def rows_of(stream: Stream, table: Any) -> list[tuple[bytes, int]]:
@@ -82,8 +82,10 @@ def rows_of(stream: Stream, table: Any) -> list[tuple[bytes, int]]:
     return [(encode(value), weight) for value, weight in to_values(from_table(table), layout)]
 
 
-def judged(stream: Stream, script: typed.Script, path: Path, *, deletes: bool) -> list[Read]:
-    """What the shared reader makes of a file."""
+def items_of_shared_reader(
+    stream: Stream, script: typed.Script, path: Path, *, deletes: bool
+) -> list[Read]:
+    """The items that the shared reader returns for a file."""
     source, options = stream.source, dict(stream.source.options)
     if deletes:
         options.pop("sign", None)
@@ -98,13 +100,13 @@ def judged(stream: Stream, script: typed.Script, path: Path, *, deletes: bool) -
 
 def check(stream: Stream, script: typed.Script, path: Path, *, deletes: bool = False) -> int:
     """Compare a file read in both ways, and say how many rows it has."""
-    wanted = judged(stream, script, path, deletes=deletes)
+    wanted = items_of_shared_reader(stream, script, path, deletes=deletes)
     parser = script.parsers.get(stream.source.parser)
     chunks = list(read_file(stream, script.data, input_file(path, deletes=deletes), parser))
     sign = -1 if deletes else 1
     rows = [row for row in wanted if isinstance(row, Row)]
-    found = [row for chunk in chunks for row in rows_of(stream, chunk.table)]
-    assert found == [(encode(row.value), sign * row.weight) for row in rows]
+    read = [row for chunk in chunks for row in rows_of(stream, chunk.table)]
+    assert read == [(encode(row.value), sign * row.weight) for row in rows]
     bad = [bad for chunk in chunks for bad in chunk.bad]
     assert bad == [row for row in wanted if isinstance(row, BadRow)]
     assert sum(chunk.noticed.rows for chunk in chunks) == len(rows)
@@ -244,7 +246,9 @@ def test_a_bad_row_is_refused_where_that_is_asked_for(name: str, tmp_path: Path)
         list(read_file(stream, script.data, input_file(path)))
     assert caught.value.code == "R110"
     bad = next(
-        row for row in judged(stream, script, path, deletes=False) if isinstance(row, BadRow)
+        row
+        for row in items_of_shared_reader(stream, script, path, deletes=False)
+        if isinstance(row, BadRow)
     )
     assert caught.value.place == bad.place
 
@@ -372,7 +376,7 @@ def test_a_null_row_of_a_file_that_holds_rows_in_columns_is_refused(tmp_path: Pa
 # --- files that are not what they should be ------------------------------------------------
 
 
-def refused(stream: Stream, script: typed.Script, file: InputFile) -> str:
+def refusal_code(stream: Stream, script: typed.Script, file: InputFile) -> str:
     with pytest.raises(DataError) as caught:
         list(read_file(stream, script.data, file))
     assert caught.value.hint
@@ -387,14 +391,14 @@ def test_files_that_cannot_be_read_are_refused_with_a_code(tmp_path: Path) -> No
     stream, script = stream_of(f'stream(binary, "{path}", type(< K: int >))')
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
-    assert refused(stream, script, input_file(path)) == "R103"
+    assert refusal_code(stream, script, input_file(path)) == "R103"
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + b"\0" * 3000 + whole[middle + 3000 :])
-    assert refused(stream, script, input_file(path)) == "R103"
+    assert refusal_code(stream, script, input_file(path)) == "R103"
     path.write_bytes(b"K\n1\n")
-    assert refused(stream, script, input_file(path)) == "R123"
+    assert refusal_code(stream, script, input_file(path)) == "R123"
     pq.write_table(pa.table({"K": ["a"]}), path)
-    assert refused(stream, script, input_file(path)) == "R121"
+    assert refusal_code(stream, script, input_file(path)) == "R121"
 
 
 @pytest.mark.parametrize("name", ["line", "json", "xml", "text"])
@@ -407,12 +411,12 @@ def test_a_file_that_may_not_be_read_is_refused(
     stream, script = stream_of(f"stream({arguments.format(path)})")
     file = input_file(path)
 
-    def forbidden(*_: object, **__: object) -> None:
+    def deny(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", forbidden)
-    assert refused(stream, script, file) == "R102"
-    monkeypatch.setattr("builtins.open", forbidden)
+    monkeypatch.setattr(Path, "open", deny)
+    assert refusal_code(stream, script, file) == "R102"
+    monkeypatch.setattr("builtins.open", deny)
     with pytest.raises(DataError) as caught:
         checksum(file)
     assert caught.value.code == "R102"
@@ -427,11 +431,11 @@ def test_a_file_that_is_not_as_planned_is_refused(name: str, tmp_path: Path) -> 
     planned = input_file(path)
     assert checksum(planned) == checksum(planned)
     path.write_bytes(content + b"\n")
-    assert refused(stream, script, planned) == "R301"
+    assert refusal_code(stream, script, planned) == "R301"
     with pytest.raises(DataError, match="changed while it was being ingested"):
         checksum(planned)
     path.unlink()
-    assert refused(stream, script, planned) == "R301"
+    assert refusal_code(stream, script, planned) == "R301"
     with pytest.raises(DataError, match="no such file"):
         checksum(planned)
 
@@ -485,14 +489,14 @@ def test_what_is_spooled_comes_back(
     rows = [(value, weight) for value in ELEMENTS[text] for weight in (1, -1, 5)]
     write_spool(path, element, rows)
     stream = packed_stream(element)
-    found = [
+    read = [
         row
         for chunk in read_file(stream, {}, input_file(path, kind="spool"))
         for row in rows_of(stream, chunk.table)
     ]
-    assert found == [(encode(value), weight) for value, weight in rows]
+    assert read == [(encode(value), weight) for value, weight in rows]
     assert all(batch.num_rows <= 2 for batch in read_spool(path, element))
-    assert [each.name for each in tmp_path.iterdir()] == ["rows.arrow"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.arrow"]
 
 
 def test_spooled_rows_are_spread_where_the_source_has_columns(tmp_path: Path) -> None:
@@ -536,14 +540,14 @@ def test_no_damage_of_a_spool_file_goes_unnoticed(
     for _ in range(count):
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
-    code, found = "", []
+    code, rows = "", []
     try:
         for chunk in read_file(stream, {}, input_file(path, kind="spool")):
-            found += rows_of(stream, chunk.table)
+            rows += rows_of(stream, chunk.table)
     except DataError as problem:
         code = problem.code
     # Some bytes are of no account.
-    assert code in ("R103", "R307") or found == [(encode(value), 1) for value in values]
+    assert code in ("R103", "R307") or rows == [(encode(value), 1) for value in values]
 
 
 NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
@@ -581,9 +585,9 @@ def test_tables_are_spooled_in_the_form_of_the_element(
     spool_table(path, element, pa.table(columns), weights)
     by_rows = tmp_path / "by rows.arrow"
     write_spool(by_rows, element, list(zip(wanted, weights, strict=True)))
-    ((made,), (plain,)) = read_spool(path, element), read_spool(by_rows, element)
-    assert made.schema == plain.schema
-    assert repr(made.to_pylist()) == repr(plain.to_pylist())
+    ((table,), (plain,)) = read_spool(path, element), read_spool(by_rows, element)
+    assert table.schema == plain.schema
+    assert repr(table.to_pylist()) == repr(plain.to_pylist())
     stream = packed_stream(element)
     (chunk,) = read_file(stream, {}, input_file(path, kind="spool"))
     assert rows_of(stream, chunk.table) == [

@@ -29,7 +29,7 @@ class Recorder(StepInterpreter):
         self.given: dict[int, list[list[Rows]]] = {}
 
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
-        self.given[place] = [list(each) for each in inputs]
+        self.given[place] = [list(rows) for rows in inputs]
         return ()
 
 
@@ -37,8 +37,8 @@ class Recorder(StepInterpreter):
 def loop() -> LoopOp:
     known = Loops(PAGERANK)
     program = program_of([known.item], known.script, iteration=LoopSettings("recompute"))
-    (found,) = [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
-    return found
+    (step,) = [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
+    return step
 
 
 def test_each_step_is_run_once_with_the_rows_of_the_steps_below(loop: LoopOp) -> None:
@@ -46,9 +46,9 @@ def test_each_step_is_run_once_with_the_rows_of_the_steps_below(loop: LoopOp) ->
     known = {
         p: of_values([], layout) for p, layout in zip(looping.inputs, loop.layouts, strict=True)
     }
-    found = run.run(looping.constant_nodes, {place: [rows] for place, rows in known.items()})
+    outputs = run.run(looping.constant_nodes, {place: [rows] for place, rows in known.items()})
     assert list(run.given) == [place for place in looping.constant_nodes if place not in known]
-    found = run.run(looping.step_nodes, found)
+    outputs = run.run(looping.step_nodes, outputs)
     assert list(run.given) == sorted({*looping.constant_nodes, *looping.step_nodes} - known.keys())
     assert any(rows for given in run.given.values() for rows in given)
     for place, given in run.given.items():
@@ -70,9 +70,11 @@ def test_results_are_brought_to_the_columns_that_are_wanted(loop: LoopOp) -> Non
 def test_portions_are_as_long_as_they_may_be(most: int) -> None:
     counts = np.array([2, 0, 1, 9, 0, 3, 3, 1, 0], np.int64)
     cut = list(slices_by_count(counts, most))
-    assert [n for each in cut for n in range(each.start, each.stop)] == list(range(len(counts)))
-    for each in cut:
-        assert counts[each].sum() <= most or each.stop == each.start + 1
-        if each.stop < len(counts):
-            assert counts[each.start : each.stop + 1].sum() > most
+    assert [n for portion in cut for n in range(portion.start, portion.stop)] == list(
+        range(len(counts))
+    )
+    for portion in cut:
+        assert counts[portion].sum() <= most or portion.stop == portion.start + 1
+        if portion.stop < len(counts):
+            assert counts[portion.start : portion.stop + 1].sum() > most
     assert list(slices_by_count(counts[:0], most)) == []

@@ -22,7 +22,7 @@ from incmrql.plan.access import Scope
 from incmrql.plan.explain.nodes import program_shapes
 from incmrql.plan.program import LoopMode, Program
 from tests.effort import sample
-from tests.engine.reads import Work, compiled_program, histories, measured
+from tests.engine.reads import Work, compiled_program, histories, works_of_changes
 from tests.generators.stacked import BILINEAR, PARTNERS, SHAPES, TABLES_BELOW, TOPS, over
 from tests.plan import test_folds, test_shapes_named, test_work
 from tests.plan.stepping import ALL
@@ -136,11 +136,14 @@ def growth(name: str) -> tuple[Physical, dict[str, tuple[list[Work], list[Work]]
     """The work of all changes at two sizes, by kind of history."""
     program, physical = compiled_query(name)
     few, many = sizes(name)
-    found = {
-        kind: (measured(program, physical, kind, few), measured(program, physical, kind, many))
+    works_by_kind = {
+        kind: (
+            works_of_changes(program, physical, kind, few),
+            works_of_changes(program, physical, kind, many),
+        )
         for kind in histories(program)
     }
-    return physical, found
+    return physical, works_by_kind
 
 
 def is_local(physical: Physical, place: int, kind: str, work: Work, most: int) -> bool:
@@ -161,17 +164,17 @@ def grows(few: list[Work], many: list[Work], place: int, ratio: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sample(QUERIES, 6))
 def test_no_more_is_read_than_is_said(name: str) -> None:
-    physical, found = growth(name)
+    physical, works_by_kind = growth(name)
     few, many = sizes(name)
     for place, scope in enumerate(physical.scopes):
-        grew = {kind: grows(*works, place, many // few) for kind, works in found.items()}
+        grew = {kind: grows(*works, place, many // few) for kind, works in works_by_kind.items()}
         if scope == "tables":
             assert any(grew.values()), (name, place, "reads too little for its code")
             continue
         if scope == "groups":
             hot = [kind for kind, grown in grew.items() if grown and kind != "spread"]
             assert hot, (name, place, "reads too little for its code")
-        for kind, works in found.items():
+        for kind, works in works_by_kind.items():
             if scope == "groups" and kind != "spread":
                 continue
             for work in works[1]:
@@ -226,11 +229,11 @@ def test_membership_reads_partners_only(text: str, negated: str) -> None:
     """A change meets the rows of its key, however many others there are."""
     program, physical = compiled_program(text.format(negated))
     assert set(physical.scopes) == {"change"}
-    for work in measured(program, physical, "spread", 1_000):
+    for work in works_of_changes(program, physical, "spread", 1_000):
         assert sum(work.read) <= 5
 
 
 def test_the_group_by_of_the_issue_reads_a_total() -> None:
     program, physical = compiled_program(THE_ISSUE)
-    for work in measured(program, physical, "R.A", 2_000):
+    for work in works_of_changes(program, physical, "R.A", 2_000):
         assert sum(work.read) <= 4

@@ -22,7 +22,7 @@ from incmrql.plan.program import Program
 from incmrql.reference import evaluate
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.engine.kernels import KernelRun
-from tests.plan.stepping import ALL, Batch, Run, deleted, inserted, r, s
+from tests.plan.stepping import ALL, Batch, Run, deletions, insertions, r, s
 
 MOST, LEAST = 2**31 - 1, -(2**31)
 
@@ -49,7 +49,7 @@ class WatchedRun:
         self.kernel.step(batch)
         for name, rows in batch.items():
             self.run.data[name].merge(Weighted(rows))
-        assert identical(self.kernel.answer(), self.run.expected()), self.run.text
+        assert identical(self.kernel.answer(), self.run.evaluator_answer()), self.run.text
         kept = [self.kernel.answer(1 + n) for n in range(len(self.program.watches))]
         scratch = [evaluate(bag, self.run.env()) for bag in self.watched.bags]
         for one, other in zip(kept, scratch, strict=True):
@@ -67,8 +67,8 @@ class WatchedRun:
         return False
 
 
-def texts(found: Sequence[tuple[str, Value]]) -> list[str]:
-    return sorted(text for text, _ in found)
+def texts(failures: Sequence[tuple[str, Value]]) -> list[str]:
+    return sorted(text for text, _ in failures)
 
 
 def test_a_product_of_ints_in_a_sum(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_a_product_of_ints_in_a_sum(tmp_path: Path) -> None:
     text = "select (k, sum(select z.A * z.B from z in x)) from x in R group by k: x.S"
     run = WatchedRun(text, tmp_path)
     bad = r(100_000, 100_000, 0.0, "a")
-    found = run.step(inserted(R=[bad, r(2, 3, 0.0, "a")]))
-    assert found == [("z.A * z.B", Record({"x": bad}))]
+    failures = run.step(insertions(R=[bad, r(2, 3, 0.0, "a")]))
+    assert failures == [("z.A * z.B", Record({"x": bad}))]
     assert run.kernel.answer() == [("a", 6)]
-    assert run.step(deleted(R=[bad])) == []
+    assert run.step(deletions(R=[bad])) == []
 
 
 QUERIES = [
@@ -125,8 +125,8 @@ ROWS_S = [s(MOST, 1.0, "x"), s(7, 0.0, "y")]
 @pytest.mark.parametrize(("text", "wanted"), QUERIES)
 def test_what_fails_where_it_is_used(text: str, wanted: list[str], tmp_path: Path) -> None:
     run = WatchedRun(text, tmp_path)
-    assert sorted(set(texts(run.step(inserted(R=ROWS_R, S=ROWS_S))))) == wanted
-    assert run.step(deleted(R=ROWS_R)) == []
+    assert sorted(set(texts(run.step(insertions(R=ROWS_R, S=ROWS_S))))) == wanted
+    assert run.step(deletions(R=ROWS_R)) == []
 
 
 def test_a_sum_that_does_not_fit(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_a_sum_that_does_not_fit(tmp_path: Path) -> None:
         {"id": 2**63 - 1, "flag": True, "day": None, "at": None, "price": None, "pair": None,
          "marks": []}
     )  # fmt: skip
-    assert run.step(inserted(W=[big])) == []
-    assert run.step(inserted(W=[big])) == [("sum(x.id)", Record({"k": True}))]
-    assert run.step(deleted(W=[big])) == []
+    assert run.step(insertions(W=[big])) == []
+    assert run.step(insertions(W=[big])) == [("sum(x.id)", Record({"k": True}))]
+    assert run.step(deletions(W=[big])) == []
 
 
 DECLARED = """
@@ -213,10 +213,10 @@ def test_random_batches_agree_with_the_evaluator(text: str) -> None:
         with TemporaryDirectory() as folder:
             run = WatchedRun(text, Path(folder))
             for _ in range(4):
-                gone = [each for each in there if chance.random() < 0.3]
+                gone = [row for row in there if chance.random() < 0.3]
                 came = list(rows(chance))
-                for each in gone:
-                    there.remove(each)
+                for deleted in gone:
+                    there.remove(deleted)
                 there += came
                 batch: dict[str, list[tuple[Value, int]]] = {name: [] for name in ALL}
                 for weight, changed in ((1, came), (-1, gone)):

@@ -18,7 +18,7 @@ from incmrql.plan.windows import Everything, Front, Near, Onward
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.values import identical, show
-from tests.catalyst.judging import converted, evaluated, plans_of, program_of_script
+from tests.catalyst.judging import plans_of, program_of_script, reference_answer, script_of_plan
 from tests.catalyst.random_windows import TABLE, random_query, random_rows
 from tests.engine.kernels import KernelRun, StagedRun
 
@@ -41,7 +41,7 @@ def follow_large(seed: int, directory: Path, how: type[KernelRun] = KernelRun) -
     """Compare the engine with the reference evaluator over batches that change a few rows."""
     chance = Random(1000 + seed)
     query, hard = random_query(chance), seed % 3 == 0
-    script = converted(query.analyzed).script
+    script = script_of_plan(query.analyzed).script
     with deep_recursion():
         program = program_of_script(script)
         kernel = how(program, directory, 2, compile_program(program))
@@ -49,7 +49,7 @@ def follow_large(seed: int, directory: Path, how: type[KernelRun] = KernelRun) -
         change = rows
         for number in range(6):
             kernel.step({TABLE: list(change)})
-            answer, expected = kernel.answer(), evaluated(script, {TABLE: rows.bag()})
+            answer, expected = kernel.answer(), reference_answer(script, {TABLE: rows.bag()})
             assert identical(answer, expected), (
                 f"seed {seed}, batch {number}: {query.text}\n{show(answer)}\n{show(expected)}"
             )
@@ -94,7 +94,7 @@ def script_of(query: str) -> typed.Script:
     analyzed = plans_of("windows")[query.replace("dense_alone", "rank_alone")]
     if query == "dense_alone":
         analyzed = replace(analyzed, plan=_dense(analyzed.plan))
-    return converted(analyzed).script
+    return script_of_plan(analyzed).script
 
 
 def _dense(node: Any) -> Any:

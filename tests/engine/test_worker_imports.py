@@ -46,14 +46,14 @@ def shown_modules(program: str, *arguments: str) -> dict[str, str]:
     """Our modules in a fresh process after a program, with their files."""
     command = [sys.executable, "-c", f"import json, sys\n{program}\n{SHOW}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    modules: dict[str, str] = json.loads(done.stdout)
+    return modules
 
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a worker has imported once it has loaded a program."""
-    script = programs.compiled(PROGRAM)
+    script = programs.typed_script(PROGRAM)
     program = program_of(script.items, script, watch=True)
     assert program.watches
     sent = pack_program(CompiledProgram(program, compile_program(program)))
@@ -92,13 +92,13 @@ def test_a_worker_imports_nothing_that_compiles(
 
 
 @cache
-def imported(module: str) -> dict[str, str]:
-    """Our modules that a fresh process has after importing one."""
+def modules_after_import(module: str) -> dict[str, str]:
+    """Our modules that a fresh process has loaded after importing one of them."""
     return shown_modules(f"import {module}")
 
 
 @pytest.mark.parametrize("module", ["incmrql.cli.explain", "incmrql.api.session"])
 def test_the_paper_is_not_imported_before_it_is_asked_for(module: str) -> None:
-    names = imported(module)
+    names = modules_after_import(module)
     assert module in names
     assert [name for name in names if name.startswith(PAPER)] == []

@@ -94,7 +94,9 @@ def json_dynamic(answers: list[Any], data: Path) -> None:
     orders = json_lines(data / "orders.json")
     products = [(o["id"], [item["product"] for item in o["items"]]) for o in orders]
     gifts = [
-        _tagged({"order": o["id"], "what": [i["product"] for i in o["items"]], "gift": True})
+        _with_constructors(
+            {"order": o["id"], "what": [i["product"] for i in o["items"]], "gift": True}
+        )
         for o in orders
         if o.get("note") == "gift"
     ]
@@ -105,8 +107,8 @@ def json_dynamic(answers: list[Any], data: Path) -> None:
 
 def geo(answers: list[Any], data: Path) -> None:
     text = (data / "places.txt").read_text()
-    found = re.findall(r"name: (\w+)\nat: ([-.\d]+) ([-.\d]+)", text)
-    places = {name: (radians(float(north)), radians(float(east))) for name, north, east in found}
+    matches = re.findall(r"name: (\w+)\nat: ([-.\d]+) ([-.\d]+)", text)
+    places = {name: (radians(float(north)), radians(float(east))) for name, north, east in matches}
     apart = {(a, b): _kilometres(places[a], places[b]) for a in places for b in places}
     pairs = sorted((pair for pair in apart if pair[0] < pair[1]), key=apart.__getitem__)
     closest = [(a, b, round(apart[a, b] / 1.609344, 1)) for a, b in pairs[:3]]
@@ -121,13 +123,16 @@ def _library(data: Path) -> ET.Element:
     return ET.parse(data / "library.xml").getroot()
 
 
-def _tagged(document: Any) -> Any:
+def _with_constructors(document: Any) -> Any:
     """A JSON document as the language has it: each value with its constructor."""
     match document:
         case dict():
-            return ("JObject", by_text((name, _tagged(v)) for name, v in document.items()))
+            return (
+                "JObject",
+                by_text((name, _with_constructors(v)) for name, v in document.items()),
+            )
         case list():
-            return ("JArray", [_tagged(v) for v in document])
+            return ("JArray", [_with_constructors(v) for v in document])
         case bool():
             return ("Jbool", document)
         case int():

@@ -25,8 +25,8 @@ def kmeans(answers: list[Any], data: Path) -> None:
         distances = np.linalg.norm(points[:, None, :] - centroids[None, :, :], axis=2)
         nearest = distances.argmin(axis=1)
         centroids = np.array([points[nearest == k].mean(axis=0) for k in np.unique(nearest)])
-    found = sorted((c["X"], c["Y"]) for c in answers[0])
-    near(found, sorted((float(x), float(y)) for x, y in centroids))
+    centres = sorted((c["X"], c["Y"]) for c in answers[0])
+    near(centres, sorted((float(x), float(y)) for x, y in centroids))
 
 
 def pagerank(answers: list[Any], data: Path) -> None:
@@ -49,8 +49,8 @@ def pagerank_converge(answers: list[Any], data: Path) -> None:
             break
     else:
         pytest.fail("the data should let the loop end by its flags")
-    found = sorted((row["page"], row["rank"]) for row in answers[0])
-    near(found, list(enumerate(ranks.tolist())))
+    pages = sorted((row["page"], row["rank"]) for row in answers[0])
+    near(pages, list(enumerate(ranks.tolist())))
 
 
 def matrix_multiply(answers: list[Any], data: Path) -> None:

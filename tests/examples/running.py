@@ -48,21 +48,21 @@ def by_text(values: Any) -> list[Any]:
     return sorted(values, key=repr)
 
 
-def near(found: Any, expected: Any) -> None:
+def near(actual: Any, expected: Any) -> None:
     """Fail unless two values are alike, with floats that may differ in their last digits."""
     if isinstance(expected, float):
-        assert type(found) is float
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert type(actual) is float
+        assert actual == pytest.approx(expected, rel=1e-9)
     elif isinstance(expected, tuple | list):
-        assert type(found) is type(expected)
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
+        assert type(actual) is type(expected)
+        assert len(actual) == len(expected)
+        for one, other in zip(actual, expected, strict=True):
             near(one, other)
     elif isinstance(expected, dict):
-        assert list(found) == list(expected)
-        near(list(found.values()), list(expected.values()))
+        assert list(actual) == list(expected)
+        near(list(actual.values()), list(expected.values()))
     else:
-        assert (type(found), found) == (type(expected), expected)
+        assert (type(actual), actual) == (type(expected), expected)
 
 
 def table(path: Path, *kinds: type) -> list[tuple[Any, ...]]:
@@ -71,7 +71,7 @@ def table(path: Path, *kinds: type) -> list[tuple[Any, ...]]:
         return [_row(fields, kinds) for fields in csv.reader(file)]
 
 
-def headed(path: Path, *kinds: type) -> list[tuple[Any, ...]]:
+def rows_after_header(path: Path, *kinds: type) -> list[tuple[Any, ...]]:
     """The lines of a file after its header."""
     with path.open(newline="") as file:
         return [_row(fields, kinds) for fields in list(csv.reader(file))[1:]]

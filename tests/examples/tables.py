@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow.parquet as pq
 
-from tests.examples.running import by_text, headed, near, table
+from tests.examples.running import by_text, near, rows_after_header, table
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -82,7 +82,7 @@ def quantifiers(answers: list[Any], data: Path) -> None:
             by_text(d.name for d, s in staff.items() if not s),
             by_text(e.name for e in employees if e.department not in numbers),
             (max(e.salary for e in employees) > 89000, min(e.year for e in employees) >= 2010),
-            by_text(year for year, found in hired.items() if bergen <= set(found)),
+            by_text(year for year, towns in hired.items() if bergen <= set(towns)),
             by_text({d.city for d in departments if d.number in recent}),
         ],
     )
@@ -114,7 +114,7 @@ def nested(answers: list[Any], data: Path) -> None:
             members,
             sorted(above),
             paid,
-            by_text((city, by_text(found)) for city, found in cities.items()),
+            by_text((city, by_text(names)) for city, names in cities.items()),
             [d.name for d in biggest],
         ],
     )
@@ -141,7 +141,7 @@ def report(answers: list[Any], data: Path) -> None:
     stored = [tuple(row.values()) for row in pq.read_table("sales.parquet").to_pylist()]
     assert Counter(stored) == Counter(sales)
     prices = _groups((item, price) for _, _, item, price in sales)
-    near(answers, [True, by_text((item, max(found)) for item, found in prices.items())])
+    near(answers, [True, by_text((item, max(seen)) for item, seen in prices.items())])
 
 
 def _sales(path: Path) -> list[tuple[date, str, str, Decimal]]:
@@ -153,29 +153,29 @@ def _sales(path: Path) -> list[tuple[date, str, str, Decimal]]:
 
 
 def _span(values: Iterable[int]) -> dict[str, int]:
-    found = list(values)
-    return {"low": min(found), "high": max(found)}
+    all_values = list(values)
+    return {"low": min(all_values), "high": max(all_values)}
 
 
 def _employees(data: Path) -> list[Employee]:
-    return [Employee(*row) for row in headed(data / "employees.csv", str, int, int, int)]
+    return [Employee(*row) for row in rows_after_header(data / "employees.csv", str, int, int, int)]
 
 
 def _departments(data: Path) -> list[Department]:
-    return [Department(*row) for row in headed(data / "departments.csv", int, str, str)]
+    return [Department(*row) for row in rows_after_header(data / "departments.csv", int, str, str)]
 
 
 def _by_department(data: Path) -> list[tuple[int | None, list[Employee]]]:
     """The departments by number, those in none first."""
-    found = _groups((e.department, e) for e in _employees(data))
-    return sorted(found.items(), key=lambda pair: pair[0] or 0)
+    by_department = _groups((e.department, e) for e in _employees(data))
+    return sorted(by_department.items(), key=lambda pair: pair[0] or 0)
 
 
 def _groups(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
-    found: defaultdict[Key, list[Item]] = defaultdict(list)
+    groups: defaultdict[Key, list[Item]] = defaultdict(list)
     for key, item in pairs:
-        found[key].append(item)
-    return dict(found)
+        groups[key].append(item)
+    return dict(groups)
 
 
 CHECKS: dict[str, Callable[[list[Any], Path], None]] = {

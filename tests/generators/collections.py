@@ -120,18 +120,18 @@ def part(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
             return ast.Project(maker.expr(bag(Tuple((STRING, wanted))), scope, depth), "a")
 
 
-def called(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
-    """A function, macro or aggregation of the script, if one gives the wanted type."""
-    found: list[Callee] = [callee for callee in scope.callees if callee.result == wanted]
-    if not found:
+def call_of_script(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+    """A call of a function, macro or aggregation of the script that returns the wanted type."""
+    callees: list[Callee] = [callee for callee in scope.callees if callee.result == wanted]
+    if not callees:
         return maker.expr(wanted, scope, depth)
-    callee = maker.pick(found)
+    callee = maker.pick(callees)
     if callee.name == "m":  # a macro's arguments have the types they have
         return call(callee.name, *(maker.expr(t, scope, depth) for t in callee.parameters))
     return call(callee.name, *(maker.fitting(t, scope, depth) for t in callee.parameters))
 
 
-def folded(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def fold(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     r"""`fold(\(s: T, e: U): T. …, z, xs)`."""
     element = maker.pick((INT, STRING))
     parameters = (
@@ -146,7 +146,7 @@ def folded(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     )
 
 
-def stepped(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def repeat_loop(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`repeat x = e step s limit 2`."""
     name = maker.fresh({})
     inner = scope.bind({name: wanted})
@@ -160,7 +160,7 @@ def through_any(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Exp
     return cast(widened, wanted)
 
 
-def traced(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def trace(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`trace(e)`."""
     return ast.Trace(maker.expr(wanted, scope, depth))
 
@@ -168,7 +168,7 @@ def traced(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
 # --- structures --------------------------------------------------------------------------
 
 
-def made(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def construction(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """A record, a tuple or a shape from its parts."""
     match wanted:
         case Record(fields):
@@ -192,7 +192,7 @@ def _element(wanted: Type) -> Type:
     return wanted.element
 
 
-def written(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def collection_of_items(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`{a, b}` or `[a, b]`."""
     count = maker.pick((1, 2))
     items = (
@@ -202,7 +202,7 @@ def written(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     return ast.BagExpr(items) if wanted == bag(_element(wanted)) else ast.ListExpr(items)
 
 
-def combined(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def set_operation(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`union`, `intersect`, `except`, `+`."""
     op: ast.BinaryOp = maker.pick(("union", "intersect", "except", "+"))
     return ast.Binary(op, maker.fitting(wanted, scope, depth), maker.expr(wanted, scope, depth))
@@ -216,7 +216,7 @@ def distinct(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     return cast(inner, wanted) if name == "as" else call(name, inner)
 
 
-def flattened(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def flatten_call(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`flatten(e)`; of a list also `a + b`."""
     if wanted == list_of(_element(wanted)) and maker.chance(3):
         left, right = maker.expr(wanted, scope, depth), maker.expr(wanted, scope, depth)
@@ -225,7 +225,7 @@ def flattened(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     return call("flatten", maker.expr(outer(wanted), scope, depth))
 
 
-def sorted_(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def sorted_list(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`sort(e)`, `reverse(e)`, or a bag as a list."""
     element = _element(wanted)
     match maker.pick(("sort", "reverse", "as")):
@@ -237,14 +237,14 @@ def sorted_(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
             return cast(maker.expr(bag(element), scope, depth), wanted)
 
 
-def sliced(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def slice_of_list(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`e[i:j]`."""
     first, last = integer(maker.pick((0, 1))), integer(maker.pick((0, 1, 2)))
     return ast.Slice(maker.expr(wanted, scope, depth), first, last)
 
 
-def ranged(maker: Maker, wanted: Type, scope: Scope, _depth: int) -> ast.Expr:
-    """`a..b` or `a...b`, never a long one."""
+def range_of_numbers(maker: Maker, wanted: Type, scope: Scope, _depth: int) -> ast.Expr:
+    """`a..b` or `a...b`, always short."""
     first = integer(maker.pick((0, 1)))
     last: ast.Expr = integer(maker.pick((1, 2, 3)))
     if maker.chance(3):
@@ -257,7 +257,7 @@ def split(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     return call("split", maker.expr(STRING, scope, depth), ast.Literal("a", "string"))
 
 
-def paired(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def zip_or_index(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`zip(a, b)`, `index(a)`."""
     element = _element(wanted)
     assert isinstance(element, Tuple)
@@ -270,27 +270,27 @@ def paired(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
 
 def list_ways(wanted: Collection) -> list[Way]:
     """The ways to make a list, other than queries."""
-    ways: list[Way] = [written, sorted_, sorted_, sliced]
+    ways: list[Way] = [collection_of_items, sorted_list, sorted_list, slice_of_list]
     if wanted.element == LONG:
-        ways.append(ranged)
+        ways.append(range_of_numbers)
     if wanted.element == STRING:
         ways.append(split)
     if isinstance(wanted.element, Tuple) and len(wanted.element.items) == 2:
-        ways.append(paired)
+        ways.append(zip_or_index)
     return ways
 
 
 def bag_ways(wanted: Collection) -> list[Way]:
     """The ways to make a bag, other than queries."""
-    ways: list[Way] = [written, combined, distinct, flattened]
+    ways: list[Way] = [collection_of_items, set_operation, distinct, flatten_call]
     if wanted.element == LONG:
-        ways.append(ranged)
+        ways.append(range_of_numbers)
     return ways
 
 
 def rare(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """A way that should not be taken often."""
-    ways: list[Way] = [let, case, part, folded, stepped, traced]
+    ways: list[Way] = [let, case, part, fold, repeat_loop, trace]
     if wanted in SCALARS:
         ways.append(through_any)
     return maker.pick(ways)(maker, wanted, scope, depth)
@@ -300,5 +300,5 @@ def any_ways(wanted: Type, scope: Scope) -> list[Way]:
     """The ways to make a value of any type at all."""
     ways: list[Way] = [conditional, rare, rare]
     if any(callee.result == wanted for callee in scope.callees):
-        ways += [called, called]
+        ways += [call_of_script, call_of_script]
     return ways

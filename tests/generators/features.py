@@ -57,10 +57,10 @@ def _features(node: object, outer: frozenset[str], depth: int) -> Iterator[str]:
     match node:
         case ast.Select():
             yield from _select(node, outer, depth)
-            inner, depth = outer | _bound(node.binds), depth + 1
+            inner, depth = outer | _bound_names(node.binds), depth + 1
         case ast.Quantifier(kind, binds, _):
             yield f"{kind} quantifier"
-            inner = outer | _bound(binds)
+            inner = outer | _bound_names(binds)
         case _:
             yield from _small(node)
             inner = outer
@@ -92,7 +92,7 @@ def _small(node: object) -> Iterator[str]:
 
 
 def _select(query: ast.Select, outer: frozenset[str], depth: int) -> Iterator[str]:
-    own = _bound(query.binds)
+    own = _bound_names(query.binds)
     if depth > 0:
         free = names_in((query.head, query.where, query.binds)) - own - set(TABLES)
         yield "correlated query" if free & outer else "uncorrelated query"
@@ -168,7 +168,7 @@ def _joins(query: ast.Select, own: frozenset[str]) -> Iterator[str]:
             return
 
 
-def _bound(binds: tuple[ast.Bind, ...]) -> frozenset[str]:
+def _bound_names(binds: tuple[ast.Bind, ...]) -> frozenset[str]:
     return frozenset(_binders(binds))
 
 

@@ -146,9 +146,9 @@ class Maker:
         local = list(reachable(scope.local()))
         everything = list(reachable(scope))
         for known in (local, list(summaries(local, wanted)), everything):
-            found = [expr for expr, type_ in known if type_ == wanted]
-            if found and not self.chance(8):
-                return self.pick(found)
+            candidates = [expr for expr, type_ in known if type_ == wanted]
+            if candidates and not self.chance(8):
+                return self.pick(candidates)
         if local and isinstance(wanted, Tuple):
             return ast.TupleExpr(tuple(self.leaf(item, scope) for item in wanted.items))
         if local and isinstance(wanted, Record):
@@ -158,8 +158,8 @@ class Maker:
 
     def local_type(self, scope: Scope) -> Type:
         """The type of something that the row holds, or any other."""
-        found = [type_ for _, type_ in reachable(scope.local())]
-        plain = [type_ for type_ in found if not isinstance(type_, Collection)]
+        types = [type_ for _, type_ in reachable(scope.local())]
+        plain = [type_ for type_ in types if not isinstance(type_, Collection)]
         if plain and not self.chance(3):
             return self.pick(plain)
         return self.some_type(1)
@@ -268,11 +268,11 @@ def _below(
 def _inside(type_: Type) -> tuple[Type, Callable[[Type], Type]]:
     """What a projection looks at, and what it gives for what it finds there."""
     if not isinstance(type_, Collection):
-        return type_, lambda found: found
+        return type_, lambda inner: inner
     if isinstance(type_.element, Tuple) and type_.element.items[:1] == (STRING,):
-        return NOTHING, lambda found: found
+        return NOTHING, lambda inner: inner
     one, wrap = _inside(type_.element)
-    return one, lambda found: Collection(type_.kind, wrap(found))
+    return one, lambda inner: Collection(type_.kind, wrap(inner))
 
 
 def summaries(known: list[tuple[ast.Expr, Type]], wanted: Type) -> Iterator[tuple[ast.Expr, Type]]:

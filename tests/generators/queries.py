@@ -30,9 +30,9 @@ from incmrql.types.model import (
     Type,
     bag,
 )
-from tests.generators.collections import any_ways, bag_ways, list_ways, made
+from tests.generators.collections import any_ways, bag_ways, construction, list_ways
 from tests.generators.maker import SHAPE, Callee, Maker, Scope, Way, integer, tree_of
-from tests.generators.scalars import SCALAR_WAYS, chosen, least
+from tests.generators.scalars import SCALAR_WAYS, least, min_or_max
 from tests.generators.selects import free_select, quantifier, select_ways
 from tests.generators.tables import CATALOG, TABLES, tables, values
 
@@ -68,19 +68,19 @@ def _query(maker: Maker, scope: Scope) -> ast.Expr:
 
 def ways(wanted: Type, scope: Scope) -> Sequence[Way]:
     """All ways to make a value of a type in a scope."""
-    found = any_ways(wanted, scope)
+    known_ways = any_ways(wanted, scope)
     match wanted:
         case Collection("bag", _):
-            found += [*bag_ways(wanted), *select_ways(wanted, scope)]
+            known_ways += [*bag_ways(wanted), *select_ways(wanted, scope)]
         case Collection():
-            found += [*list_ways(wanted), *select_ways(wanted, scope)]
+            known_ways += [*list_ways(wanted), *select_ways(wanted, scope)]
         case Record() | Tuple() | Data():
-            found += [made, made, made, least]
+            known_ways += [construction, construction, construction, least]
         case _:
-            found += [*SCALAR_WAYS[wanted] * 2, least, chosen]
+            known_ways += [*SCALAR_WAYS[wanted] * 2, least, min_or_max]
     if wanted == BOOL and select_ways(bag(BOOL), scope):
-        found += [quantifier, quantifier]
-    return found
+        known_ways += [quantifier, quantifier]
+    return known_ways
 
 
 # --- scripts -----------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def script_trees(draw: st.DrawFn) -> ast.Script:
     maker = Maker(draw, ways, fuel=90)
     items: list[ast.Item] = []
     scope = Scope()
-    for declare in (_shapes, _function, _macro, _aggregation, _named, _stored):
+    for declare in (_shapes, _function, _macro, _aggregation, _named_query, _stored_value):
         if maker.chance(2):
             item, scope = declare(maker, scope)
             items.append(item)
@@ -107,7 +107,7 @@ def _shapes(_maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
     return ast.DeclareData(SHAPE.name, constructors), after
 
 
-def _declared(scope: Scope, callee: Callee) -> Scope:
+def _with_callee(scope: Scope, callee: Callee) -> Scope:
     return Scope(scope.names, scope.keys, (*scope.callees, callee), scope.shapes)
 
 
@@ -120,7 +120,7 @@ def _function(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
         ast.Parameter(name, tree_of(t)) for name, t in zip(names, types, strict=True)
     )
     item = ast.DeclareFunction("f", parameters, tree_of(result), body)
-    return item, _declared(scope, Callee("f", types, result))
+    return item, _with_callee(scope, Callee("f", types, result))
 
 
 def _macro(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
@@ -128,7 +128,7 @@ def _macro(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
     result = maker.pick(RESULTS)
     names = ("x", "e")[: len(types)]
     body = maker.expr(result, scope.bind(dict(zip(names, types, strict=True))), 3)
-    return ast.DeclareMacro("m", names, body), _declared(scope, Callee("m", types, result))
+    return ast.DeclareMacro("m", names, body), _with_callee(scope, Callee("m", types, result))
 
 
 def _aggregation(_maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
@@ -141,16 +141,16 @@ def _aggregation(_maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
     unit = ast.Lambda((ast.Parameter("x", tree_of(INT)),), bool_, above)
     zero = ast.Literal(False, "bool")
     item = ast.DeclareAggregation("either", merge, zero, unit, None, bool_)
-    return item, _declared(scope, Callee("either", (bag(INT),), BOOL))
+    return item, _with_callee(scope, Callee("either", (bag(INT),), BOOL))
 
 
-def _named(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
+def _named_query(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
     type_ = maker.type_of(bag(maker.some_type(1)), INT, STRING, LONG)
     item = ast.Define("named", maker.expr(type_, scope, 3))
     return item, scope.bind({"named": type_})
 
 
-def _stored(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
+def _stored_value(maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
     type_ = maker.type_of(bag(maker.some_type(1)), INT, STRING, LONG)
     item = ast.StoreValue("stored", maker.expr(type_, scope, 3))
     return item, scope.bind({"stored": type_})

@@ -26,7 +26,7 @@ OVERLOADED = ("abs", "date", "round", "timestamp", "year", "month", "day", "date
 """Functions whose result depends on the types of their arguments."""
 
 
-def applied(name: str, *parameters: Type) -> Way:
+def call_of_builtin(name: str, *parameters: Type) -> Way:
     """The way that calls a built-in with arguments of these types."""
 
     def way(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
@@ -46,7 +46,7 @@ def one_of(*ways: Way) -> Way:
     return way
 
 
-def converted(*sources: Type) -> Way:
+def cast_from(*sources: Type) -> Way:
     """The way that casts from another type."""
 
     def way(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
@@ -66,7 +66,7 @@ def arithmetic(*operands: tuple[Type, Type]) -> Way:
     return way
 
 
-def negated(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def negation(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`-e`."""
     return ast.Unary("-", maker.expr(wanted, scope, depth))
 
@@ -82,16 +82,16 @@ def of_collection(name: str, *elements: Type) -> Way:
     return way
 
 
-def counted(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def count_call(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`count(e)`."""
     return call("count", some_collection(maker, scope, depth))
 
 
 def some_collection(maker: Maker, scope: Scope, depth: int) -> ast.Expr:
     """A collection of anything: one in scope, or a query."""
-    found = [expr for expr, t in reachable(scope.local()) if isinstance(t, Collection)]
-    if found and maker.chance(2):
-        return maker.pick(found)
+    collections = [expr for expr, t in reachable(scope.local()) if isinstance(t, Collection)]
+    if collections and maker.chance(2):
+        return maker.pick(collections)
     if may_query(scope):
         return free_select(maker, scope, depth)[0]
     return maker.expr(bag(maker.some_type(1)), scope, depth)
@@ -119,19 +119,19 @@ def substring(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr
     return call("substring", maker.expr(STRING, scope, depth), *bounds)
 
 
-def edited(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def replacement(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`replace(s, "a", "b")` and its kin."""
     name = maker.pick(("replace", "replaceAll", "replaceFirst"))
     return call(name, maker.expr(STRING, scope, depth), text("a"), maker.expr(STRING, scope, 0))
 
 
-def truncated(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def date_truncation(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`date_trunc(unit, e)`."""
     unit = maker.pick(("month", "year", "day"))
     return call("date_trunc", text(unit), maker.expr(wanted, scope, depth))
 
 
-def shifted(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def date_addition(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`date_add(e, n)`."""
     return call("date_add", maker.expr(wanted, scope, depth), maker.expr(INT, scope, 0))
 
@@ -141,7 +141,7 @@ def shifted(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
 _MIXED: tuple[tuple[Type, Type], ...] = ((INT, LONG), (INT, DOUBLE), (LONG, DOUBLE), (PRICE, INT))
 
 
-def compared(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def comparison(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """A comparison, mostly of scalars."""
     left = right = maker.some_type(2)
     if maker.chance(4):
@@ -184,27 +184,27 @@ SCALAR_WAYS: dict[Type, tuple[Way, ...]] = {
         arithmetic((INT, INT)),
         arithmetic((INT, INT)),
         one_of(
-            applied("length", STRING),
-            one_of(*(applied(part, DATE) for part in ("year", "month", "day"))),
-            one_of(*(applied(part, TIMESTAMP) for part in ("hour", "minute", "second"))),
-            applied("date_diff", DATE, DATE),
-            applied("abs", INT),
-            applied("toInt", DOUBLE),
-            converted(LONG, DOUBLE, STRING, PRICE),
-            negated,
+            call_of_builtin("length", STRING),
+            one_of(*(call_of_builtin(part, DATE) for part in ("year", "month", "day"))),
+            one_of(*(call_of_builtin(part, TIMESTAMP) for part in ("hour", "minute", "second"))),
+            call_of_builtin("date_diff", DATE, DATE),
+            call_of_builtin("abs", INT),
+            call_of_builtin("toInt", DOUBLE),
+            cast_from(LONG, DOUBLE, STRING, PRICE),
+            negation,
         ),
     ),
     LONG: (
-        counted,
-        counted,
+        count_call,
+        count_call,
         of_collection("sum", INT, LONG),
         arithmetic((LONG, INT), (LONG, LONG)),
         one_of(
-            converted(INT, DOUBLE, STRING),
-            applied("round", DOUBLE),
-            applied("abs", LONG),
-            applied("toLong", INT),
-            negated,
+            cast_from(INT, DOUBLE, STRING),
+            call_of_builtin("round", DOUBLE),
+            call_of_builtin("abs", LONG),
+            call_of_builtin("toLong", INT),
+            negation,
         ),
     ),
     DOUBLE: (
@@ -219,39 +219,49 @@ SCALAR_WAYS: dict[Type, tuple[Way, ...]] = {
         ),
         percentile,
         one_of(
-            one_of(*(applied(name, DOUBLE) for name in _DOUBLE_FUNCTIONS)),
-            applied("pow", DOUBLE, INT),
-            applied("round", DOUBLE, INT),
-            applied("toDouble", STRING),
-            converted(INT, LONG, STRING, PRICE),
-            negated,
+            one_of(*(call_of_builtin(name, DOUBLE) for name in _DOUBLE_FUNCTIONS)),
+            call_of_builtin("pow", DOUBLE, INT),
+            call_of_builtin("round", DOUBLE, INT),
+            call_of_builtin("toDouble", STRING),
+            cast_from(INT, LONG, STRING, PRICE),
+            negation,
         ),
     ),
     STRING: (
         joined_text,
         notation,
         one_of(
-            one_of(*(applied(name, STRING) for name in _TEXT_FUNCTIONS)),
+            one_of(*(call_of_builtin(name, STRING) for name in _TEXT_FUNCTIONS)),
             substring,
-            edited,
-            applied("concat", STRING, STRING, STRING),
+            replacement,
+            call_of_builtin("concat", STRING, STRING, STRING),
         ),
-        converted(INT, DOUBLE, DATE, BOOL),
+        cast_from(INT, DOUBLE, DATE, BOOL),
     ),
     BOOL: (
-        compared,
-        compared,
+        comparison,
+        comparison,
         logic,
         exists,
         member,
-        one_of(*(applied(name, STRING, STRING) for name in _TESTS)),
+        one_of(*(call_of_builtin(name, STRING, STRING) for name in _TESTS)),
         of_collection("some", BOOL),
         of_collection("all", BOOL),
-        applied("toBool", STRING),
+        call_of_builtin("toBool", STRING),
     ),
-    DATE: (shifted, truncated, applied("date", TIMESTAMP), converted(STRING, TIMESTAMP)),
-    TIMESTAMP: (shifted, truncated, applied("timestamp", DATE), converted(STRING, DATE)),
-    PRICE: (converted(INT, DOUBLE, STRING), applied("abs", PRICE), negated),
+    DATE: (
+        date_addition,
+        date_truncation,
+        call_of_builtin("date", TIMESTAMP),
+        cast_from(STRING, TIMESTAMP),
+    ),
+    TIMESTAMP: (
+        date_addition,
+        date_truncation,
+        call_of_builtin("timestamp", DATE),
+        cast_from(STRING, DATE),
+    ),
+    PRICE: (cast_from(INT, DOUBLE, STRING), call_of_builtin("abs", PRICE), negation),
 }
 """The ways to make each scalar type."""
 
@@ -263,7 +273,7 @@ def least(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     return call(name, maker.expr(kind(wanted), scope, depth))
 
 
-def chosen(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+def min_or_max(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`min(a, b)`, `max(a, b)`."""
     name = maker.pick(("max", "min"))
     return call(name, maker.expr(wanted, scope, depth), maker.expr(wanted, scope, depth))

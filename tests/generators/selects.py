@@ -68,7 +68,7 @@ def _select(
     having = None
     after = rows
     if clause.bound and maker.chance(2):
-        keys, after = _grouped(maker, clause, inside, depth)
+        keys, after = _group_by(maker, clause, inside, depth)
         having = maker.expr(BOOL, after, depth) if maker.chance(2) else None
     row = _row_type(maker, after) if element is None else element
     head = maker.expr(row, after, depth)
@@ -223,7 +223,7 @@ def _join(maker: Maker, clause: From, rows: Scope) -> ast.Expr | None:
 # --- group by ----------------------------------------------------------------------------
 
 
-def _grouped(
+def _group_by(
     maker: Maker, clause: From, inside: Scope, depth: int
 ) -> tuple[tuple[ast.Key, ...], Scope]:
     """Keys, and the scope in which the rest of the query stands."""
@@ -242,10 +242,10 @@ def _key(
     maker: Maker,
     clause: From,
     rows: Scope,
-    found: tuple[dict[str, Type], list[tuple[ast.Expr, Type]]],
+    keys: tuple[dict[str, Type], list[tuple[ast.Expr, Type]]],
     depth: int,
 ) -> ast.Key:
-    bound, plain = found
+    bound, plain = keys
     own = [name for name in clause.bound if name not in bound]
     match maker.pick(("named", "plain", "own", "pair")):
         case "plain" if options := _plain(rows, clause, bound):

@@ -1,8 +1,8 @@
 """Queries made of shapes, one over the other: every shape takes rows of R's type and gives such.
 
 `SHAPES` has each as a text in which XX stands for the rows below it and YY for those of another
-table; `stacked` puts random shapes over each other, `over` one over a certain other, `over_views`
-one over named queries.
+table; `stacked_shapes` puts random shapes over each other, `over` a given shape over another, and
+`over_views` one over named queries.
 """
 
 from __future__ import annotations
@@ -161,12 +161,12 @@ NAMES: Final = tuple(SHAPES)
 def over(top: str, below: str, other: str = "S") -> str:
     """The shape `top` over the shape `below`, both with `other` beside them."""
     beside = TABLES_BELOW[other]
-    under = TABLES_BELOW.get(below) or f"({_filled(SHAPES[below], TABLES_BELOW['R'], beside)})"
-    return _filled((SHAPES | TOPS)[top], under, beside)
+    under = TABLES_BELOW.get(below) or f"({_fill(SHAPES[below], TABLES_BELOW['R'], beside)})"
+    return _fill((SHAPES | TOPS)[top], under, beside)
 
 
 @st.composite
-def stacked(draw: st.DrawFn) -> str:
+def stacked_shapes(draw: st.DrawFn) -> str:
     """Up to three shapes, one over the other."""
     bottoms = st.sampled_from(tuple(TABLES_BELOW.values()))
     text, grows = draw(bottoms), 0
@@ -174,9 +174,9 @@ def stacked(draw: st.DrawFn) -> str:
         name = draw(st.sampled_from(NAMES))
         grows += name in BILINEAR
         if grows < 3:  # not more than some hundred rows of a few
-            text = f"({_filled(SHAPES[name], text, draw(bottoms))})"
+            text = f"({_fill(SHAPES[name], text, draw(bottoms))})"
     top = draw(st.sampled_from([*NAMES, *TOPS]))
-    return _filled((SHAPES | TOPS)[top], text, draw(bottoms))
+    return _fill((SHAPES | TOPS)[top], text, draw(bottoms))
 
 
 @st.composite
@@ -189,12 +189,12 @@ def over_views(draw: st.DrawFn) -> str:
         grows += shape in BILINEAR
         if grows < 3:
             below, beside = (draw(st.sampled_from([*names, *names, *tables])) for _ in range(2))
-            texts.append(f"view{number} = {_filled(SHAPES[shape], below, beside)}; ")
+            texts.append(f"view{number} = {_fill(SHAPES[shape], below, beside)}; ")
             names.append(f"view{number}")
     top = draw(st.sampled_from([name for name in NAMES if name not in BILINEAR or grows < 2]))
     one, other = (draw(st.sampled_from(names[-2:])) for _ in range(2))
-    return "".join(texts) + _filled(SHAPES[top], one, other)
+    return "".join(texts) + _fill(SHAPES[top], one, other)
 
 
-def _filled(shape: str, below: str, beside: str) -> str:
+def _fill(shape: str, below: str, beside: str) -> str:
     return shape.replace("XX", below).replace("YY", beside)

@@ -79,7 +79,9 @@ VALUES = st.recursive(
     SCALARS | DEEP,
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
-        | st.lists(st.tuples(NAMES, inner), max_size=3).map(lambda members: shown(members, ", "))
+        | st.lists(st.tuples(NAMES, inner), max_size=3).map(
+            lambda members: object_text(members, ", ")
+        )
     ),
     max_leaves=4,
 )
@@ -90,7 +92,7 @@ GOOD_DOCUMENTS = st.sampled_from(
 DOCUMENTS = st.one_of(
     GOOD_DOCUMENTS,
     st.builds(
-        lambda members, comma, form: form.replace("%", shown(members, comma)),
+        lambda members, comma, form: form.replace("%", object_text(members, comma)),
         st.lists(st.tuples(NAMES, VALUES), max_size=4),
         st.sampled_from([", ", ",", ",\n  ", " ,\t"]),
         st.sampled_from(["%", "%", "% ", "[%]", " %", "% %", "%,", "%x"]),
@@ -100,7 +102,7 @@ DOCUMENTS = st.one_of(
 ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", ",\n", ""])
 
 
-def shown(members: Sequence[tuple[str, str]], comma: str) -> str:
+def object_text(members: Sequence[tuple[str, str]], comma: str) -> str:
     return "{" + comma.join(f'"{name}": {value}' for name, value in members) + "}"
 
 
@@ -119,14 +121,14 @@ def contents(draw: st.DrawFn, name: str) -> tuple[str, bytes]:
     return (".gz", gzip.compress(data, mtime=0)) if draw(st.integers(0, 5)) == 0 else ("", data)
 
 
-class Found(NamedTuple):
-    """What a reader makes of files."""
+class ReadResult(NamedTuple):
+    """The rows and bad rows that a reader returns for some files."""
 
     rows: list[tuple[bytes, int]]
     bad: list[BadRow]
 
 
-Reader: TypeAlias = Callable[[Stream, Sequence[Path]], Found]
+Reader: TypeAlias = Callable[[Stream, Sequence[Path]], ReadResult]
 
 
 @lru_cache
@@ -137,46 +139,48 @@ def stream_of(name: str, path: str) -> Stream:
     return stream
 
 
-def by_reference(stream: Stream, files: Sequence[Path]) -> Found:
+def by_reference(stream: Stream, files: Sequence[Path]) -> ReadResult:
     source = stream.source
     how = {"delimiter": source.delimiter, "options": dict(source.options)}
-    found = [each for file in files for each in read(source.format, file, source.row, **how)]
-    rows = [(encode(row.value), row.weight) for row in found if isinstance(row, Row)]
-    return Found(rows, [row for row in found if isinstance(row, BadRow)])
+    items = [item for file in files for item in read(source.format, file, source.row, **how)]
+    rows = [(encode(row.value), row.weight) for row in items if isinstance(row, Row)]
+    return ReadResult(rows, [row for row in items if isinstance(row, BadRow)])
 
 
-def by_stream(stream: Stream, files: Sequence[Path]) -> Found:
+def by_stream(stream: Stream, files: Sequence[Path]) -> ReadResult:
     layout = of_rows(stream.element, packed=stream.packed)
-    found = Found([], [])
+    result = ReadResult([], [])
     for file in files:
         seen = file.stat()
         given_file = InputFile(str(file), seen.st_size, seen.st_mtime_ns, place=0)
         for chunk in read_file(stream, PREDEFINED, given_file):
-            made = to_values(from_table(chunk.table), layout)
-            found.rows.extend((encode(value), weight) for value, weight in made)
-            found.bad.extend(chunk.bad)
-    return found
+            decoded = to_values(from_table(chunk.table), layout)
+            result.rows.extend((encode(value), weight) for value, weight in decoded)
+            result.bad.extend(chunk.bad)
+    return result
 
 
-def by_batch(stream: Stream, files: Sequence[Path]) -> Found:
+def by_batch(stream: Stream, files: Sequence[Path]) -> ReadResult:
     """What Spark's tasks make of files, which are cut where they can be."""
     source = stream.source
     element = element_type(source.row) if source.format == "line" else source.row
     spec = ReadSpec(source, element, dict(source.options), arrow_of=value_type)
     plan = ScanPlan(spec, (), packed=True, weighted=True)
-    found = Found([], [])
+    result = ReadResult([], [])
     for file in files:
         for part in pieces_of(plan, FileSplit(0, str(file), str(file), file.stat().st_size)):
             stats = PartStats()
             for batch in part_rows(plan, part, stats):
-                made = column_values(batch["row"], element)
-                found.rows.extend(zip(map(encode, made), batch["weight"].to_pylist(), strict=True))
+                decoded = column_values(batch["row"], element)
+                result.rows.extend(
+                    zip(map(encode, decoded), batch["weight"].to_pylist(), strict=True)
+                )
             if stats.failure is not None:
                 code, message, place, hint = stats.failure
                 raise DataError(code, message, place=place, hint=hint)
             assert stats.has_all_bad_rows
-            found.bad.extend(stats.bad_rows)
-    return found
+            result.bad.extend(stats.bad_rows)
+    return result
 
 
 def pieces_of(plan: ScanPlan, part: FileSplit) -> Iterator[FileSplit]:
@@ -185,7 +189,7 @@ def pieces_of(plan: ScanPlan, part: FileSplit) -> Iterator[FileSplit]:
     return iter([part]) if None in counts else splits.with_first_lines(pieces, counts)
 
 
-def outcome(reader: Reader, stream: Stream, files: Sequence[Path]) -> Found | str:
+def outcome(reader: Reader, stream: Stream, files: Sequence[Path]) -> ReadResult | str:
     """What a reader makes of files, or its error."""
     try:
         return reader(stream, files)
@@ -198,9 +202,9 @@ def test_all_readers_agree(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(splits, "SMALLEST_FILE", 24)
 
     @given(contents(name), st.sampled_from([16, 64, 1 << 20]))
-    def agree(made: tuple[str, bytes], block: int) -> None:
+    def agree(sample: tuple[str, bytes], block: int) -> None:
         monkeypatch.setattr(blocks, "BLOCK", block)
-        ending, data = made
+        ending, data = sample
         file = tmp_path / f"file{ending}"
         file.write_bytes(data)
         stream = stream_of(name, str(tmp_path))
@@ -231,23 +235,23 @@ def test_all_readers_agree_on_spark(
         paths = sorted(folder.iterdir())
         wanted = outcome(by_reference, stream, paths)
         assert outcome(by_stream, stream, paths) == wanted
-        found = outcome(partial(on_spark, spark, kept), stream, paths)
-        if isinstance(wanted, Found):
-            wanted = Found(sorted(wanted.rows), wanted.bad)
-        assert found == wanted
+        actual = outcome(partial(on_spark, spark, kept), stream, paths)
+        if isinstance(wanted, ReadResult):
+            wanted = ReadResult(sorted(wanted.rows), wanted.bad)
+        assert actual == wanted
 
     agree()
 
 
-def on_spark(spark: SparkSession, kept: Path, stream: Stream, files: Sequence[Path]) -> Found:
+def on_spark(spark: SparkSession, kept: Path, stream: Stream, files: Sequence[Path]) -> ReadResult:
     """The rows of a batch query, sorted, and the bad ones that it leaves in quarantine."""
     with sources_context.SourceContext(quarantine=kept) as context:
         frame = frames.read(spark, stream.source, str(files[0].parent), context, packed=True)
-        found = values(frame, element_of(stream.source))
+        decoded = values(frame, element_of(stream.source))
         context.finish()
     lines = [line for file in kept.glob("*") for line in file.read_text().splitlines()]
     bad = [json.loads(line) for line in lines]
-    return Found(
-        sorted((encode(value), 1) for value in found),
+    return ReadResult(
+        sorted((encode(value), 1) for value in decoded),
         [BadRow(row["file"], row["line"] or 0, row["text"], row["reason"]) for row in bad],
     )

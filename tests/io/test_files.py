@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("a.csv", ["a.csv"]),
         ("_SUCCESS", ["_SUCCESS"]),
@@ -47,8 +47,8 @@ def tree(tmp_path: Path) -> Path:
         ("odd[1].csv", ["odd[1].csv"]),
     ],
 )
-def test_expand(tree: Path, path: str, found: list[str]) -> None:
-    assert names(tree, path) == found
+def test_expand(tree: Path, path: str, expected: list[str]) -> None:
+    assert names(tree, path) == expected
 
 
 def test_an_empty_folder_has_no_files(tmp_path: Path) -> None:

@@ -98,12 +98,12 @@ def rows(tmp_path: Path, data: str | bytes, row: Type = t.JSON, **more: Any) -> 
     return list(read("json", file, row, **more))
 
 
-def shown(found: list[Read]) -> list[Any]:
+def values_and_reasons(items: list[Read]) -> list[Any]:
     """Values, JSON trees as text; and for bad rows their line and reason."""
-    return [_shown(r.value) if isinstance(r, Row) else (r.line, r.reason) for r in found]
+    return [_readable(r.value) if isinstance(r, Row) else (r.line, r.reason) for r in items]
 
 
-def _shown(value: Value) -> Any:
+def _readable(value: Value) -> Any:
     return dump_json(value) if isinstance(value, Data) else value
 
 
@@ -140,7 +140,7 @@ FILES: list[tuple[str | bytes, list[Any]]] = [
 
 @pytest.mark.parametrize(("data", "values"), FILES)
 def test_files(tmp_path: Path, data: str | bytes, values: list[Any]) -> None:
-    assert shown(rows(tmp_path, data)) == values
+    assert values_and_reasons(rows(tmp_path, data)) == values
 
 
 def test_a_long_indented_array_is_parsed_few_times(tmp_path: Path) -> None:
@@ -154,9 +154,12 @@ def test_many_documents_on_one_line(tmp_path: Path) -> None:
 
 def test_members_at_any_depth(tmp_path: Path) -> None:
     data = '{"k": 1, "x": [{"k": {"k": 2}}, {"l": [3]}]}\n{"y": {"k": null}}\n[{"k": 4}]\n'
-    found = shown(rows(tmp_path, data, keys=("k", "l")))
-    assert found == ["1", '{"k": 2}', "2", "[3]", "null", "4"]
-    assert shown(rows(tmp_path, '{"k": 1, "x": {"k": 2}}', t.INT, keys=("k",))) == [1, 2]
+    values = values_and_reasons(rows(tmp_path, data, keys=("k", "l")))
+    assert values == ["1", '{"k": 2}', "2", "[3]", "null", "4"]
+    assert values_and_reasons(rows(tmp_path, '{"k": 1, "x": {"k": 2}}', t.INT, keys=("k",))) == [
+        1,
+        2,
+    ]
 
 
 AB = t.Record((("A", t.INT), ("B", t.STRING)))
@@ -164,7 +167,7 @@ AB = t.Record((("A", t.INT), ("B", t.STRING)))
 
 def test_typed_rows(tmp_path: Path) -> None:
     data = '{"B": "x", "A": 1, "C": 0}\n{"A": "1"}\n{}\n[{"A": 2}]'
-    assert shown(rows(tmp_path, data, AB)) == [
+    assert values_and_reasons(rows(tmp_path, data, AB)) == [
         Record({"A": 1, "B": "x"}),
         (2, '$.A: expected int, found "1"'),
         Record({"A": None, "B": None}),
@@ -189,14 +192,14 @@ PAIR = t.Tuple((t.INT, t.STRING))
 def test_arrays_are_rows_or_hold_rows(
     tmp_path: Path, data: str, row: Type, values: list[Any]
 ) -> None:
-    assert shown(rows(tmp_path, data, row)) == values
+    assert values_and_reasons(rows(tmp_path, data, row)) == values
 
 
 def test_signs(tmp_path: Path) -> None:
     data = '{"A": 1, "op": "-"}\n{"A": 2, "op": 1}\n{"A": 3}\n4\n'
-    found = rows(tmp_path, data, AB, options={"sign": "op"})
-    assert [r.weight for r in found if isinstance(r, Row)] == [-1, 1]
-    assert [r.reason for r in found if not isinstance(r, Row)] == [
+    items = rows(tmp_path, data, AB, options={"sign": "op"})
+    assert [r.weight for r in items if isinstance(r, Row)] == [-1, 1]
+    assert [r.reason for r in items if not isinstance(r, Row)] == [
         'sign column "op" holds null, expected + or -, 1 or -1, insert or delete',
         'expected an object with a sign in "op"',
     ]
@@ -233,8 +236,8 @@ TYPED: list[tuple[str, Type, Value]] = [
 
 @pytest.mark.parametrize(("text", "type_", "value"), TYPED)
 def test_typed(text: str, type_: Type, value: Value) -> None:
-    found = to_typed(text, type_)
-    assert identical(found, value)
+    parsed = to_typed(text, type_)
+    assert identical(parsed, value)
     if not isinstance(type_, t.Decimal):
         assert identical(to_typed(parse_json(text), type_), value)
 
@@ -319,9 +322,9 @@ def test_documents_however_they_are_laid_out(trees: list[Data], data: st.DataObj
     layout = data.draw(st.sampled_from(["\n", " ", "\n\n", "array", "\r\n"]))
     text = f"[{','.join(texts)}]" if layout == "array" else layout.join(texts)
     with tempfile.TemporaryDirectory() as folder:
-        found = rows(Path(folder), text)
-    assert [r.value for r in found if isinstance(r, Row)] == trees
-    assert len(found) == len(trees)
+        items = rows(Path(folder), text)
+    assert [r.value for r in items if isinstance(r, Row)] == trees
+    assert len(items) == len(trees)
 
 
 @given(st.binary(max_size=40) | st.text('[]{}",:1 \n\\u', max_size=30).map(str.encode))
@@ -332,15 +335,19 @@ def test_any_bytes_are_rows_or_bad_rows(data: bytes) -> None:
 
 
 def test_a_number_too_large_for_its_type_is_a_bad_row(tmp_path: Path) -> None:
-    assert shown(rows(tmp_path, '1e400\n"Infinity"\n2\n', t.DOUBLE)) == [
+    assert values_and_reasons(rows(tmp_path, '1e400\n"Infinity"\n2\n', t.DOUBLE)) == [
         (1, "$: 1e400 does not fit a double"), math.inf, 2.0,
     ]  # fmt: skip
-    assert shown(rows(tmp_path, "1e39\n", t.FLOAT)) == [(1, "$: 1e39 does not fit a float")]
-    assert shown(rows(tmp_path, '{"a": 1e400}\n')) == [(1, "1e400 does not fit a double")]
+    assert values_and_reasons(rows(tmp_path, "1e39\n", t.FLOAT)) == [
+        (1, "$: 1e39 does not fit a float")
+    ]
+    assert values_and_reasons(rows(tmp_path, '{"a": 1e400}\n')) == [
+        (1, "1e400 does not fit a double")
+    ]
 
 
 def test_bad_items_of_an_array_are_named_by_their_lines(tmp_path: Path) -> None:
     text = '\n[\n  1, "a",\n  2,\n\n  {"b":\n 1},\n  "c"]\n"d"\n["e", 3]\n'
-    found = [row.line for row in rows(tmp_path, text, t.INT) if isinstance(row, BadRow)]
-    assert found == [3, 6, 8, 9, 10]
+    lines = [row.line for row in rows(tmp_path, text, t.INT) if isinstance(row, BadRow)]
+    assert lines == [3, 6, 8, 9, 10]
     assert [row.value for row in rows(tmp_path, text, t.INT) if isinstance(row, Row)] == [1, 2, 3]

@@ -29,10 +29,12 @@ PAIR = t.Tuple((t.STRING, t.STRING))
 NAMED = t.Record((("name", t.STRING),))
 
 
-def found(path: Path, kind: str, row: Type, **settings: Any) -> tuple[list[Any], list[BadRow]]:
+def good_and_bad_rows(
+    path: Path, kind: str, row: Type, **settings: Any
+) -> tuple[list[Any], list[BadRow]]:
     rows = list(read(kind, path, row, **settings))
-    good = [each.value for each in rows if isinstance(each, Row)]
-    return good, [each for each in rows if isinstance(each, BadRow)]
+    good = [row.value for row in rows if isinstance(row, Row)]
+    return good, [row for row in rows if isinstance(row, BadRow)]
 
 
 def peak(rows: Iterator[Any]) -> tuple[int, int]:
@@ -58,19 +60,19 @@ def test_a_line_over_the_limit_is_one_bad_row(
 ) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(text.format("x" * 10_000).encode()))
-    good, (bad,) = found(path, kind, row, options={"max_line": 100})
+    good, (bad,) = good_and_bad_rows(path, kind, row, options={"max_line": 100})
     assert good == ["short", "last"]
     assert (bad.line, bad.reason) == (2, "the line is longer than max_line (100 bytes)")
     assert len(bad.text) < 300
-    good, none = found(path, kind, row, options={"max_line": 10_002})
+    good, none = good_and_bad_rows(path, kind, row, options={"max_line": 10_002})
     assert (len(good), none) == (3, [])
 
 
 def test_the_limit_counts_the_bytes_before_the_line_feed(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("é" * 5 + "\n" + "é" * 5 + "e\n" + "e" * 11)
-    good, bad = found(path, "text", t.STRING, options={"max_line": 10})
-    assert (good, [each.line for each in bad]) == (["é" * 5], [2, 3])
+    good, bad = good_and_bad_rows(path, "text", t.STRING, options={"max_line": 10})
+    assert (good, [row.line for row in bad]) == (["é" * 5], [2, 3])
 
 
 @pytest.mark.parametrize("kind", ["text", "line", "json"])
@@ -95,14 +97,14 @@ def test_a_bomb_of_xml_takes_no_more_memory_than_the_limit(tmp_path: Path, text:
     count, memory = peak(rows)
     assert count == 1
     assert memory < 8 * MEGABYTE
-    (bad,) = found(path, "xml", t.XML, keys=("a",), options={"max_line": MEGABYTE})[1]
+    (bad,) = good_and_bad_rows(path, "xml", t.XML, keys=("a",), options={"max_line": MEGABYTE})[1]
     assert bad.reason.endswith("is longer than max_line (1048576 bytes)")
 
 
 def test_elements_of_xml_within_the_limit_are_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     path.write_text("<r>" + "<a>text</a>" * 1000 + "</r>")
-    good, bad = found(path, "xml", t.XML, keys=("a",), options={"max_line": 20})
+    good, bad = good_and_bad_rows(path, "xml", t.XML, keys=("a",), options={"max_line": 20})
     assert (len(good), bad) == (1000, [])
 
 
@@ -111,7 +113,7 @@ def test_json_that_is_never_closed_is_read_in_linear_time(tmp_path: Path, start:
     path = tmp_path / "x.json"
     path.write_text(start * 10_000)  # of which 4 KB took 11 s
     begun = time.process_time()
-    good, bad = found(path, "json", t.JSON)
+    good, bad = good_and_bad_rows(path, "json", t.JSON)
     assert time.process_time() - begun < 5
     assert good == []
     assert bad[0].reason == "nested deeper than 100 levels"
@@ -128,10 +130,10 @@ def test_a_document_is_refused_for_all_that_are_open_in_it(
     path = tmp_path / "x.json"
     path.write_text("[\n" * 90 + "1,\n" * 20_000 + end)
     begun = time.process_time()
-    good, bad = found(path, "json", t.JSON)
+    good, bad = good_and_bad_rows(path, "json", t.JSON)
     assert time.process_time() - begun < 5
     assert good == []
-    assert [each.line for each in bad] == list(range(1, 91))
+    assert [row.line for row in bad] == list(range(1, 91))
     assert bad[0].reason.startswith(reason if not end else "not JSON at line 20091, column 1")
     assert bad[89].reason.startswith(reason if not end else "not JSON at line 20002, column 1")
 
@@ -139,15 +141,17 @@ def test_a_document_is_refused_for_all_that_are_open_in_it(
 def test_documents_inside_a_broken_one_are_still_read(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('[\n{"a": 1}\n{"a": 2}\n[3,\n4]\n[5')
-    good, bad = found(path, "json", t.Record((("a", t.INT),)), options={})
+    good, bad = good_and_bad_rows(path, "json", t.Record((("a", t.INT),)), options={})
     assert [row["a"] for row in good] == [1, 2]
-    assert [each.line for each in bad] == [1, 4, 5, 6]
+    assert [row.line for row in bad] == [1, 4, 5, 6]
 
 
 def test_a_document_over_the_limit_is_one_bad_row(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"a": [\n' + "  1,\n" * 1000 + '  1]}\n{"a": 2}\n')
-    good, (bad,) = found(path, "json", t.Record((("a", t.ANY),)), options={"max_line": 500})
+    good, (bad,) = good_and_bad_rows(
+        path, "json", t.Record((("a", t.ANY),)), options={"max_line": 500}
+    )
     assert len(good) == 1
     assert (bad.line, bad.reason) == (1, "the document is longer than max_line (500 bytes)")
 
@@ -158,8 +162,8 @@ def test_an_array_of_rows_over_the_limit_is_read_item_by_item(tmp_path: Path) ->
     items = ",\n".join(f'{{"a":\n {n}}}' for n in range(5000))
     path.write_text(f'{{"a": -1}} [{items}\n] {{"a": -2}}\n{{"a": -3}}')
     for longest in (100, 10_000, MAX_LINE):
-        good, bad = found(path, "json", row, options={"max_line": longest})
-        assert [each["a"] for each in good] == [-1, *range(5000), -2, -3]
+        good, bad = good_and_bad_rows(path, "json", row, options={"max_line": longest})
+        assert [row["a"] for row in good] == [-1, *range(5000), -2, -3]
         assert bad == []
     count, memory = peak(read("json", path, row, options={"max_line": 10_000}))
     assert count == 5003
@@ -175,7 +179,9 @@ def test_an_array_over_the_limit_that_breaks_is_rows_and_one_bad_row(
     path = tmp_path / "x.json"
     items = ",\n".join(f' {{"a": {n}}}' for n in range(1000))
     path.write_text(f"[\n{items}{end}")
-    good, (bad,) = found(path, "json", t.Record((("a", t.INT),)), options={"max_line": 1000})
+    good, (bad,) = good_and_bad_rows(
+        path, "json", t.Record((("a", t.INT),)), options={"max_line": 1000}
+    )
     assert len(good) == 1000
     assert reason in bad.reason
 
@@ -184,18 +190,18 @@ def test_quotes_that_are_never_closed_are_read_in_linear_time(tmp_path: Path) ->
     path = tmp_path / "x.csv"
     path.write_text('x","z\n' * 20_000)  # each line leaves a quote open, and goes on with one
     begun = time.process_time()
-    good, bad = found(path, "line", PAIR)
+    good, bad = good_and_bad_rows(path, "line", PAIR)
     assert time.process_time() - begun < 5
     assert (good, len(bad)) == ([], 20_000)
-    assert {each.reason for each in bad} == {line_format._NEVER_CLOSED}
+    assert {row.reason for row in bad} == {line_format._NEVER_CLOSED}
 
 
 def test_a_quote_that_is_closed_later_is_read_after_one_that_is_not(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('a,"b\nx","y\nc,"d\ne"\nf,g\n')
-    good, bad = found(path, "line", PAIR)
+    good, bad = good_and_bad_rows(path, "line", PAIR)
     assert good == [("c", "d\ne"), ("f", "g")]
-    assert [each.line for each in bad] == [1, 2]
+    assert [row.line for row in bad] == [1, 2]
 
 
 def test_a_quote_before_many_empty_lines_takes_little_memory(

@@ -31,9 +31,9 @@ def rows(
     return list(read("line", file, row, delimiter=delimiter, options=options))
 
 
-def shown(found: list[Read]) -> list[Any]:
+def values_and_reasons(items: list[Read]) -> list[Any]:
     """Values, and for bad rows their line and reason."""
-    return [r.value if isinstance(r, Row) else (r.line, r.reason) for r in found]
+    return [r.value if isinstance(r, Row) else (r.line, r.reason) for r in items]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_rows(
     tmp_path: Path, data: str, row: Type, delimiter: str,
     options: Mapping[str, Any], values: list[Value],
 ) -> None:  # fmt: skip
-    assert shown(rows(tmp_path, data, row, delimiter, **options)) == values
+    assert values_and_reasons(rows(tmp_path, data, row, delimiter, **options)) == values
 
 
 BAD: list[tuple[str | bytes, list[Any]]] = [
@@ -113,25 +113,31 @@ BAD: list[tuple[str | bytes, list[Any]]] = [
 
 def test_columns_beyond_the_declared_ones_are_ignored_and_counted(tmp_path: Path) -> None:
     """One delimiter at the end, as in the files of TPC-H, is no further column."""
-    found = rows(tmp_path, '1,a,\n2,b\n3,c,x\n4,d,,\n5,e,,x\n6,f,""\n')
-    assert shown(found) == [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (6, "f")]
-    assert [row.beyond for row in found if isinstance(row, Row)] == [
+    items = rows(tmp_path, '1,a,\n2,b\n3,c,x\n4,d,,\n5,e,,x\n6,f,""\n')
+    assert values_and_reasons(items) == [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (6, "f")]
+    assert [row.beyond for row in items if isinstance(row, Row)] == [
         False, False, True, True, True, False,
     ]  # fmt: skip
 
 
 def test_a_header_says_how_many_columns_there_are(tmp_path: Path) -> None:
-    found = rows(tmp_path, "A,B\n1,a,\n2,b,x\n", AB, ",", header=True)
-    assert shown(found) == [Record({"A": 1, "B": "a"}), (3, "expected 2 columns, found 3")]
+    items = rows(tmp_path, "A,B\n1,a,\n2,b,x\n", AB, ",", header=True)
+    assert values_and_reasons(items) == [
+        Record({"A": 1, "B": "a"}),
+        (3, "expected 2 columns, found 3"),
+    ]
 
 
 def test_a_single_value_is_not_cut_short(tmp_path: Path) -> None:
-    assert shown(rows(tmp_path, "a,\nb,c\n", t.STRING)) == ["a", (2, "expected 1 column, found 2")]
+    assert values_and_reasons(rows(tmp_path, "a,\nb,c\n", t.STRING)) == [
+        "a",
+        (2, "expected 1 column, found 2"),
+    ]
 
 
 @pytest.mark.parametrize(("data", "values"), BAD)
 def test_bad_rows(tmp_path: Path, data: str | bytes, values: list[Any]) -> None:
-    assert shown(rows(tmp_path, data)) == values
+    assert values_and_reasons(rows(tmp_path, data)) == values
 
 
 def test_a_bad_row_has_its_file_and_text(tmp_path: Path) -> None:
@@ -145,9 +151,9 @@ def test_a_quote_that_is_never_closed_is_given_up(
 ) -> None:
     monkeypatch.setattr(line_module, "LONGEST_RECORD", 100)
     data = '1,"a\n' + "".join(f"{i},b\n" for i in range(2, 500)) + '500,"c"\n'
-    found = shown(rows(tmp_path, data))
-    assert found[0][1] == "a quoted field starts on this line and is never closed"
-    assert found[1:] == [*((i, "b") for i in range(2, 500)), (500, "c")]
+    values = values_and_reasons(rows(tmp_path, data))
+    assert values[0][1] == "a quoted field starts on this line and is never closed"
+    assert values[1:] == [*((i, "b") for i in range(2, 500)), (500, "c")]
 
 
 @pytest.mark.parametrize(
@@ -171,8 +177,8 @@ def test_headers_that_do_not_fit(
 def test_each_file_has_its_own_header(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("A,B\n1,a\n")
     (tmp_path / "2.csv").write_text("B,A\nb,2\n")
-    found = list(read("line", tmp_path, AB, options={"header": True}))
-    assert found == [Row(Record({"A": 1, "B": "a"})), Row(Record({"A": 2, "B": "b"}))]
+    items = list(read("line", tmp_path, AB, options={"header": True}))
+    assert items == [Row(Record({"A": 1, "B": "a"})), Row(Record({"A": 2, "B": "b"}))]
 
 
 SIGNED: list[tuple[str, Type, Mapping[str, Any], list[Any]]] = [
@@ -190,12 +196,12 @@ SIGNED: list[tuple[str, Type, Mapping[str, Any], list[Any]]] = [
 def test_signs(
     tmp_path: Path, data: str, row: Type, options: Mapping[str, Any], values: list[Any]
 ) -> None:
-    found = rows(tmp_path, data, row, sign="op", **options)
-    assert [(r.value, r.weight) for r in found if isinstance(r, Row)] == values
+    items = rows(tmp_path, data, row, sign="op", **options)
+    assert [(r.value, r.weight) for r in items if isinstance(r, Row)] == values
 
 
 def test_a_sign_that_is_none(tmp_path: Path) -> None:
-    assert shown(rows(tmp_path, "1,a,*\n", sign="op")) == [
+    assert values_and_reasons(rows(tmp_path, "1,a,*\n", sign="op")) == [
         (1, 'sign column "op" holds "*", expected + or -, 1 or -1, insert or delete')
     ]
     with pytest.raises(DataError, match=r'R112.*no sign column "op"'):
@@ -205,21 +211,21 @@ def test_a_sign_that_is_none(tmp_path: Path) -> None:
 @given(st.binary(max_size=30) | st.text('",\n\r1a', max_size=30).map(str.encode))
 def test_every_line_is_in_a_row_or_a_bad_row(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = rows(Path(folder), data, t.Tuple((t.STRING, t.STRING)))
-    lines = [row.line for row in found if isinstance(row, BadRow)]
+        items = rows(Path(folder), data, t.Tuple((t.STRING, t.STRING)))
+    lines = [row.line for row in items if isinstance(row, BadRow)]
     assert lines == sorted(set(lines))
     physical = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     filled = [line for line in physical[:-1] if line not in (b"", b"\r")] + [
         *filter(None, physical[-1:])
     ]
-    assert len(found) <= len(filled)
-    assert bool(found) == bool(filled)
+    assert len(items) <= len(filled)
+    assert bool(items) == bool(filled)
 
 
 def test_text_has_lines_and_no_sign(tmp_path: Path) -> None:
     file = tmp_path / "x.txt"
     file.write_bytes(b"a b\r\n\n\xff\nc")
-    found = list(read("text", file, t.STRING))
-    assert shown(found) == ["a b", "", (3, "not UTF-8 at byte 1 of the line"), "c"]
+    items = list(read("text", file, t.STRING))
+    assert values_and_reasons(items) == ["a b", "", (3, "not UTF-8 at byte 1 of the line"), "c"]
     with pytest.raises(DataError, match="R112"):
         read("text", file, t.STRING, options={"sign": "op"})

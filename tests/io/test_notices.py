@@ -13,10 +13,10 @@ LINES = 'source(line, "{}", "{}", type({}));'
 PAIR = "< k: int, v: string >"
 
 
-def noticed(path: Path, script: str) -> list[Notice]:
-    found: list[Notice] = []
-    api.run(script.replace("PATH", str(path)), on_report=lambda r, _: found.extend(r.notices))
-    return found
+def notices_of(path: Path, script: str) -> list[Notice]:
+    notices: list[Notice] = []
+    api.run(script.replace("PATH", str(path)), on_report=lambda r, _: notices.extend(r.notices))
+    return notices
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_delimiter_that_fits_is_named(
 ) -> None:
     path = tmp_path / "x.txt"
     path.write_text(text)
-    (notice,) = noticed(path, LINES.format("PATH", delimiter, PAIR))
+    (notice,) = notices_of(path, LINES.format("PATH", delimiter, PAIR))
     assert notice.code == "W201"
     assert notice.message == f"none of the 2 lines of {path} could be read: the source is empty"
     assert notice.place == f"{path}:1"
@@ -44,7 +44,7 @@ def test_a_delimiter_that_fits_is_named(
 def test_without_one_the_first_reason_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("x,a\n")
-    (notice,) = noticed(path, LINES.format("PATH", ",", PAIR))
+    (notice,) = notices_of(path, LINES.format("PATH", ",", PAIR))
     assert notice.message == f"the only line of {path} could not be read: the source is empty"
     assert notice.hint == 'The first: line 1: column 1 "k": "x" is not an int.'
 
@@ -52,13 +52,13 @@ def test_without_one_the_first_reason_is_named(tmp_path: Path) -> None:
 def test_nothing_is_said_where_a_line_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("x,a\n1,b\n2,c,\n")
-    assert noticed(path, LINES.format("PATH", ",", PAIR)) == []
+    assert notices_of(path, LINES.format("PATH", ",", PAIR)) == []
 
 
 def test_columns_beyond_are_mentioned_once(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("1,a,x\n2,b\n")
     (tmp_path / "2.csv").write_text("3,c,,y\n")
-    (notice,) = noticed(tmp_path, LINES.format("PATH", ",", PAIR))
+    (notice,) = notices_of(tmp_path, LINES.format("PATH", ",", PAIR))
     assert notice.code == "W202"
     message = f"2 lines of {tmp_path} have more than the 2 columns declared; the rest is ignored"
     assert notice.message == message
@@ -69,7 +69,7 @@ JSON = 'source(json, "PATH", type(< Amount: int, name: string >));'
 
 def test_a_field_that_no_row_has(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text('{"amount": 1, "name": "x"}\n{"amount": 2, "n": 1}\n')
-    (notice,) = noticed(tmp_path, JSON)
+    (notice,) = notices_of(tmp_path, JSON)
     assert notice.code == "W203"
     assert notice.message == f'no row of {tmp_path} has the field "Amount": it is null everywhere'
     assert notice.hint == 'Did you mean "amount"? Rows have: amount, n, name.'
@@ -80,7 +80,7 @@ NESTED = 'source(json, "PATH", type(< p: < name: string, at: < x: int > >, age: 
 
 def test_a_field_inside_a_field_that_no_row_has(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text('{"p": {"nam": "x", "at": {"y": 1}}, "age": 1}\n{"age": 2}\n')
-    one, other = noticed(tmp_path, NESTED)
+    one, other = notices_of(tmp_path, NESTED)
     assert one.message == f'no row of {tmp_path} has the field "p.name": it is null everywhere'
     assert one.hint == 'Did you mean "nam"? "p" has: at, nam.'
     assert '"p.at.x"' in other.message
@@ -93,9 +93,9 @@ TYPED_XML = 'source(xml, "PATH", {"b"}, type(< id: int, p: < name: string >, tag
 def test_a_field_that_no_xml_element_has(tmp_path: Path) -> None:
     path = tmp_path / "1.xml"
     path.write_text('<a><b id="1"><p nam="x"/></b><b id="2"><p><name/></p></b></a>')
-    assert noticed(tmp_path, TYPED_XML) == []
+    assert notices_of(tmp_path, TYPED_XML) == []
     path.write_text('<a><b ID="1"><p nam="x"/></b><b><p><n>y</n></p></b></a>')
-    one, other = noticed(tmp_path, TYPED_XML)
+    one, other = notices_of(tmp_path, TYPED_XML)
     assert one.message == f'no row of {tmp_path} has the field "id": it is null everywhere'
     assert one.hint.endswith("Rows have: ID, p.")
     assert other.message == f'no row of {tmp_path} has the field "p.name": it is null everywhere'
@@ -116,7 +116,7 @@ def test_of_fields_inside_each_other_the_outermost_is_named(
     tmp_path: Path, text: str, fields: list[str]
 ) -> None:
     (tmp_path / "1.json").write_text(text)
-    assert [each.message.split('"')[1] for each in noticed(tmp_path, NESTED)] == fields
+    assert [notice.message.split('"')[1] for notice in notices_of(tmp_path, NESTED)] == fields
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_of_fields_inside_each_other_the_outermost_is_named(
 )
 def test_a_field_that_some_row_has_or_that_is_null(tmp_path: Path, text: str) -> None:
     (tmp_path / "1.json").write_text(text)
-    assert noticed(tmp_path, JSON) == []
+    assert notices_of(tmp_path, JSON) == []
 
 
 def test_a_field_of_another_file(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text('{"name": "x"}\n')
     (tmp_path / "2.json").write_text('{"Amount": 2, "name": "y"}\n')
-    assert noticed(tmp_path, JSON) == []
+    assert notices_of(tmp_path, JSON) == []

@@ -34,9 +34,9 @@ def write(path: Path, **columns: Any) -> Path:
 
 
 def values(path: Path, row: Type | None = None) -> list[Value]:
-    found = list(read_parquet(path, row))
-    assert all(isinstance(item, Row) for item in found), found
-    return [item.value for item in found if isinstance(item, Row)]
+    items = list(read_parquet(path, row))
+    assert all(isinstance(item, Row) for item in items), items
+    return [item.value for item in items if isinstance(item, Row)]
 
 
 # --- files of others ---------------------------------------------------------------------
@@ -79,13 +79,13 @@ FOREIGN: list[tuple[Any, Type, list[Value]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("column", "type_", "found"), FOREIGN, ids=lambda x: str(x)[:25])
-def test_columns_of_others(tmp_path: Path, column: Any, type_: Type, found: list[Value]) -> None:
+@pytest.mark.parametrize(("column", "type_", "expected"), FOREIGN, ids=lambda x: str(x)[:25])
+def test_columns_of_others(tmp_path: Path, column: Any, type_: Type, expected: list[Value]) -> None:
     file = write(tmp_path / "x.parquet", c=column)
     assert schema_type(file) == t.Record((("c", type_),))
     rows = values(file)
-    assert identical(rows, [Record({"c": value}) for value in found])
-    assert [type(row.c) for row in rows] == [type(value) for value in found]
+    assert identical(rows, [Record({"c": value}) for value in expected])
+    assert [type(row.c) for row in rows] == [type(value) for value in expected]
 
 
 def test_minus_zero_is_zero(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_signs(tmp_path: Path, signs: list[Any]) -> None:
     file = write(tmp_path / "x.parquet", a=[1, 2], op=signs)
     row = schema_type(file, "op")
     assert row == t.Record((("a", t.LONG),))
-    found = list(read("binary", file, row, options={"sign": "op"}))
-    assert found == [Row(Record({"a": 1})), Row(Record({"a": 2}), -1)]
+    items = list(read("binary", file, row, options={"sign": "op"}))
+    assert items == [Row(Record({"a": 1})), Row(Record({"a": 2}), -1)]
     with pytest.raises(DataError, match=r'R112.*no sign column "sign"'):
         schema_type(file, "sign")
 

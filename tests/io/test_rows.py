@@ -29,13 +29,13 @@ def test_fail_names_the_line() -> None:
 
 
 def test_drop_counts(tmp_path: Path) -> None:
-    found = collect(rows(7), "drop", Quarantine(tmp_path))
-    assert found.values == [1, 2]
-    assert found.rows == [Row(1), Row(2, -1)]
-    assert (found.report.rows, found.report.bad) == (2, 7)
-    assert found.report.files == (("s.csv", 7),)
+    collection = collect(rows(7), "drop", Quarantine(tmp_path))
+    assert collection.values == [1, 2]
+    assert collection.rows == [Row(1), Row(2, -1)]
+    assert (collection.report.rows, collection.report.bad) == (2, 7)
+    assert collection.report.files == (("s.csv", 7),)
     assert list(tmp_path.iterdir()) == []
-    assert found.report.sentences("drop") == [
+    assert collection.report.sentences("drop") == [
         "7 lines of s.csv were dropped: line 1: reason 1; line 2: reason 2; line 3: reason 3; "
         "line 4: reason 4; line 5: reason 5; ..."
     ]
@@ -43,8 +43,8 @@ def test_drop_counts(tmp_path: Path) -> None:
 
 def test_quarantine_keeps_the_text(tmp_path: Path) -> None:
     folder = tmp_path / "quarantine"
-    found = collect(rows(1), quarantine=Quarantine(folder, "batch-3.jsonl"))
-    assert found.report.sentences("quarantine") == [
+    collection = collect(rows(1), quarantine=Quarantine(folder, "batch-3.jsonl"))
+    assert collection.report.sentences("quarantine") == [
         "1 line of s.csv was quarantined: line 1: reason 1"
     ]
     (file,) = folder.iterdir()
@@ -70,13 +70,13 @@ def test_a_file_goes_when_its_lines_are_mended(tmp_path: Path) -> None:
 
 
 def test_a_file_stays_while_its_source_cannot_be_read(tmp_path: Path) -> None:
-    def broken() -> Iterator[Read]:
+    def broken_file() -> Iterator[Read]:
         yield Row(1)
         raise DataError("R103", "cut off")
 
     collect(rows(3), quarantine=Quarantine(tmp_path))
     with pytest.raises(DataError, match="cut off"):
-        collect(broken(), quarantine=Quarantine(tmp_path))
+        collect(broken_file(), quarantine=Quarantine(tmp_path))
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -95,12 +95,12 @@ def test_no_bad_row_no_file(tmp_path: Path) -> None:
 
 
 def test_half_a_quarantine_is_none(tmp_path: Path) -> None:
-    def broken() -> Iterator[Read]:
+    def broken_file() -> Iterator[Read]:
         yield BAD[0]
         raise DataError("R103", "cut off")
 
     with pytest.raises(DataError, match="cut off"):
-        collect(broken(), quarantine=Quarantine(tmp_path))
+        collect(broken_file(), quarantine=Quarantine(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -88,9 +88,9 @@ BAD: list[tuple[str, Type, str]] = [
 
 @pytest.mark.parametrize(("text", "type_", "value"), GOOD, ids=lambda x: str(x)[:20])
 def test_text_that_is_a_value(text: str, type_: Type, value: Value) -> None:
-    found = parse_scalar(text, type_)
-    assert identical(found, value)
-    assert type(found) is type(value)
+    parsed = parse_scalar(text, type_)
+    assert identical(parsed, value)
+    assert type(parsed) is type(value)
 
 
 @pytest.mark.parametrize(("text", "type_", "reason"), BAD, ids=lambda x: str(x)[:20])

@@ -27,21 +27,21 @@ def put(folder: Path, *names: str) -> None:
         path.write_text("1\n")
 
 
-def listed(reader: SparkReader, folder: Path, directory: str | None = None) -> list[str]:
+def names_listed_by(reader: SparkReader, folder: Path, directory: str | None = None) -> list[str]:
     return sorted(os.path.relpath(path, folder) for path, _ in list_files(reader, directory))
 
 
 def test_hidden_and_empty_files_are_left_out(tmp_path: Path) -> None:
     put(tmp_path, "a.csv", "_b=1.csv", "_hidden", ".dot", "c._COPYING_", "_SUCCESS", "d.tmp")
     (tmp_path / "empty.csv").touch()
-    assert listed(reader(tmp_path), tmp_path) == ["_b=1.csv", "a.csv", "d.tmp"]
+    assert names_listed_by(reader(tmp_path), tmp_path) == ["_b=1.csv", "a.csv", "d.tmp"]
 
 
 def test_plain_directories_inside_count_only_if_all_are_asked_for(tmp_path: Path) -> None:
     put(tmp_path, "a.csv", "in/b.csv", "in/_no/c.csv", "in/k=1/d.csv", "_metadata_x/e.csv")
-    assert listed(reader(tmp_path), tmp_path) == ["a.csv"]
+    assert names_listed_by(reader(tmp_path), tmp_path) == ["a.csv"]
     everything = reader(tmp_path, recursiveFileLookup="true")
-    assert listed(everything, tmp_path) == [
+    assert names_listed_by(everything, tmp_path) == [
         "_metadata_x/e.csv", "a.csv", "in/b.csv", "in/k=1/d.csv",
     ]  # fmt: skip
 
@@ -49,17 +49,17 @@ def test_plain_directories_inside_count_only_if_all_are_asked_for(tmp_path: Path
 def test_a_partition_that_comes_later_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "a.csv")
     (tmp_path / "k=1").mkdir()
-    assert listed(reader(tmp_path), tmp_path) == ["a.csv"]
+    assert names_listed_by(reader(tmp_path), tmp_path) == ["a.csv"]
     put(tmp_path, "k=1/b.csv")
     with pytest.raises(DataError, match="looks like a partition") as problem:
-        listed(reader(tmp_path), tmp_path)
+        names_listed_by(reader(tmp_path), tmp_path)
     assert problem.value.code == "R324"
 
 
 def test_partitions_are_read_to_their_depth(tmp_path: Path) -> None:
     put(tmp_path, "city=Rome/day=1/a.csv", "city=a%2Fb/day=2/in/b.csv", "root.csv", "_t/x.csv")
     both = reader(tmp_path, partitions=("city", "day"))
-    assert listed(both, tmp_path) == ["city=Rome/day=1/a.csv", "city=a%2Fb/day=2/in/b.csv"]
+    assert names_listed_by(both, tmp_path) == ["city=Rome/day=1/a.csv", "city=a%2Fb/day=2/in/b.csv"]
     assert base_directory(both, f"{tmp_path}/city=Rome/day=1/a.csv") == str(tmp_path)
 
 
@@ -68,17 +68,17 @@ def test_partitions_are_read_to_their_depth(tmp_path: Path) -> None:
 def test_a_file_outside_of_the_partitions_is_refused(tmp_path: Path, name: str) -> None:
     put(tmp_path, "city=Rome/day=1/a.csv", name)
     with pytest.raises(DataError, match="is not in a partition"):
-        listed(reader(tmp_path, partitions=("city", "day")), tmp_path)
+        names_listed_by(reader(tmp_path, partitions=("city", "day")), tmp_path)
 
 
 def test_a_base_path_says_where_partitions_start(tmp_path: Path) -> None:
     put(tmp_path, "city=Rome/day=1/a.csv")
     one = reader(tmp_path / "city=Rome", partitions=("city", "day"), basePath=str(tmp_path))
-    assert listed(one, tmp_path) == ["city=Rome/day=1/a.csv"]
+    assert names_listed_by(one, tmp_path) == ["city=Rome/day=1/a.csv"]
     assert base_directory(one, f"{tmp_path}/city=Rome/day=1/a.csv") == str(tmp_path)
     put(tmp_path / "gone", "city=Oslo/day=2/c.csv")
     gone = str(tmp_path / "gone")
-    assert listed(one, tmp_path, gone) == ["gone/city=Oslo/day=2/c.csv"]
+    assert names_listed_by(one, tmp_path, gone) == ["gone/city=Oslo/day=2/c.csv"]
     assert base_directory(one, f"{gone}/city=Oslo/day=2/c.csv", gone) == gone
 
 
@@ -102,17 +102,20 @@ def test_patterns_are_those_of_hadoop(tmp_path: Path) -> None:
 
 def test_names_are_filtered(tmp_path: Path) -> None:
     put(tmp_path, "a.csv", "b.json", "c.txt")
-    assert listed(reader(tmp_path, pathglobfilter="*.{csv,txt}"), tmp_path) == ["a.csv", "c.txt"]
+    assert names_listed_by(reader(tmp_path, pathglobfilter="*.{csv,txt}"), tmp_path) == [
+        "a.csv",
+        "c.txt",
+    ]
     assert name_pattern("[!a]*").fullmatch("b")
     assert not name_pattern("[!a]*").fullmatch("a")
 
 
 def test_a_single_file_and_a_missing_one(tmp_path: Path) -> None:
     put(tmp_path, "a.csv", "_b.csv")
-    assert listed(reader(tmp_path / "a.csv"), tmp_path) == ["a.csv"]
-    assert listed(reader(tmp_path / "_b.csv"), tmp_path) == []
+    assert names_listed_by(reader(tmp_path / "a.csv"), tmp_path) == ["a.csv"]
+    assert names_listed_by(reader(tmp_path / "_b.csv"), tmp_path) == []
     with pytest.raises(DataError, match="there is no file or folder"):
-        listed(reader(tmp_path / "c.csv"), tmp_path)
+        names_listed_by(reader(tmp_path / "c.csv"), tmp_path)
 
 
 def test_links_are_followed_and_links_to_nothing_are_left_out(tmp_path: Path) -> None:
@@ -120,4 +123,4 @@ def test_links_are_followed_and_links_to_nothing_are_left_out(tmp_path: Path) ->
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "linked.csv").symlink_to(tmp_path / "else" / "a.csv")
     (tmp_path / "in" / "broken.csv").symlink_to(tmp_path / "nowhere")
-    assert listed(reader(tmp_path / "in"), tmp_path) == ["in/linked.csv"]
+    assert names_listed_by(reader(tmp_path / "in"), tmp_path) == ["in/linked.csv"]

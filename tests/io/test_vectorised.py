@@ -65,10 +65,10 @@ Outcome = tuple[list[tuple[bytes, int]], list[BadRow], int]
 
 def by_reference(source: typed.Source, path: Path) -> Outcome:
     settings = {"delimiter": source.delimiter, "options": source.options}
-    found = list(read(source.format, path, source.row, **settings))
-    rows = [(encode(row.value), row.weight) for row in found if isinstance(row, Row)]
-    beyond = sum(row.beyond for row in found if isinstance(row, Row))
-    return rows, [row for row in found if isinstance(row, BadRow)], beyond
+    items = list(read(source.format, path, source.row, **settings))
+    rows = [(encode(row.value), row.weight) for row in items if isinstance(row, Row)]
+    beyond = sum(row.beyond for row in items if isinstance(row, Row))
+    return rows, [row for row in items if isinstance(row, BadRow)], beyond
 
 
 def in_chunks(spec: ReadSpec, parts: Sequence[FileSplit]) -> Outcome:
@@ -84,9 +84,9 @@ def in_chunks(spec: ReadSpec, parts: Sequence[FileSplit]) -> Outcome:
     return rows, bad, sum(chunk.facts.beyond for chunk in chunks)
 
 
-def outcome(made: Callable[P, Outcome], *args: P.args, **kwargs: P.kwargs) -> Outcome | str:
+def outcome(read_source: Callable[P, Outcome], *args: P.args, **kwargs: P.kwargs) -> Outcome | str:
     try:
-        return made(*args, **kwargs)
+        return read_source(*args, **kwargs)
     except DataError as problem:
         return str(problem)
 
@@ -95,11 +95,11 @@ def agree(source: typed.Source, path: Path, *parts: FileSplit) -> int:
     """Compare; how many rows were bad, or -1 if the file is read row by row."""
     spec = spec_of(source)
     given = parts or (whole(path),)
-    wanted, found = outcome(by_reference, source, path), outcome(in_chunks, spec, given)
-    assert found == wanted
-    if isinstance(found, str) or vector_reader(spec, given[0]) is None:
+    wanted, actual = outcome(by_reference, source, path), outcome(in_chunks, spec, given)
+    assert actual == wanted
+    if isinstance(actual, str) or vector_reader(spec, given[0]) is None:
         return -1
-    return len(found[1])
+    return len(actual[1])
 
 
 def agree_in_pieces(source: typed.Source, path: Path) -> None:
@@ -152,8 +152,8 @@ BOOLS = typed.Source("line", False, None, t.Record((("A", t.BOOL),)))
 @example((BOOLS, b"0\n\r"), 8)
 @example((STRING_AND_BOOL, b"0\n\xef\xbb\xbf,\n"), 1 << 20)
 @given(line_files(), st.sampled_from([8, 32, 1 << 20]))
-def test_lines(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:
-    source, data = made
+def test_lines(tmp_path_factory: pytest.TempPathFactory, sample: Any, block: int) -> None:
+    source, data = sample
     path = tmp_path_factory.mktemp("lines") / "x.csv"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
@@ -218,9 +218,9 @@ def documents(draw: st.DrawFn) -> str:
 @examples(150)
 @example([('{"a": 0, "a": 0, "a": NaN}', "\n\n")], 8)
 @given(st.lists(st.tuples(documents(), ENDS), max_size=8), st.sampled_from([8, 64, 1 << 20]))
-def test_json(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:
+def test_json(tmp_path_factory: pytest.TempPathFactory, documents: Any, block: int) -> None:
     path = tmp_path_factory.mktemp("json") / "x.json"
-    path.write_bytes("".join(document + end for document, end in made).encode())
+    path.write_bytes("".join(document + end for document, end in documents).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", block)
         agree(typed.Source("json", False, None, JSON_ROW), path)
@@ -229,16 +229,16 @@ def test_json(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -
 
 
 @given(st.lists(st.tuples(FIELDS, ENDS)))
-def test_text(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
+def test_text(tmp_path_factory: pytest.TempPathFactory, texts: Any) -> None:
     path = tmp_path_factory.mktemp("text") / "x.txt"
-    path.write_bytes("".join(text + end for text, end in made).encode())
+    path.write_bytes("".join(text + end for text, end in texts).encode())
     agree(typed.Source("text", False, None, t.STRING), path)
 
 
 def test_blocks_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 5)
-    made = blocks.blocks(io.BytesIO(b"\xef\xbb\xbfab\n\ncd\r\nef"), 1)
-    assert [(block.data, block.first, block.has_last_newline) for block in made] == [
+    cut = blocks.blocks(io.BytesIO(b"\xef\xbb\xbfab\n\ncd\r\nef"), 1)
+    assert [(block.data, block.first, block.has_last_newline) for block in cut] == [
         (b"ab\n", 1, True),
         (b"\ncd\r\n", 2, True),
         (b"ef\n", 4, False),
@@ -289,10 +289,10 @@ def test_empty_lines_are_left_out_all_at_once(
     source = typed.Source(kind, False, None, row)
     read_one_by_one = []
 
-    def counted(number: int, raw: bytes) -> Any:
+    def counting_line_of(number: int, raw: bytes) -> Any:
         read_one_by_one.append(number)
         return line_of(number, raw)
 
-    monkeypatch.setattr(blocks, "line_of", counted)
+    monkeypatch.setattr(blocks, "line_of", counting_line_of)
     assert agree(source, path) == 0
     assert len(read_one_by_one) <= 1

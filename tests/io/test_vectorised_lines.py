@@ -68,7 +68,7 @@ def at_once(lines: str, row: str, delimiter: str) -> tuple[list[int] | None, int
     given = [line for line in text[:-1] if line.number not in odd]
     wanted = list(read_lines(given, "lines.csv", type_, options))
     assert [row.line for row in wanted if isinstance(row, Row)] == numbers.tolist()
-    found = [] if values is None else column_values(values, element_type(type_))
-    assert list(map(encode, found)) == [encode(r.value) for r in wanted if isinstance(r, Row)]
+    decoded = [] if values is None else column_values(values, element_type(type_))
+    assert list(map(encode, decoded)) == [encode(r.value) for r in wanted if isinstance(r, Row)]
     assert beyond == sum(r.beyond for r in wanted if isinstance(r, Row))
     return odd, beyond

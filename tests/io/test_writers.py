@@ -64,8 +64,8 @@ def test_dump(tmp_path: Path, name: str, value: Value, type_: Type, text: str) -
 def test_dump_compressed(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"x.csv{ending}"
     dump(file, ROWS, t.bag(AB))
-    found = list(read("line", file, AB, options={"header": True, "null": ""}))
-    assert [row.value for row in found if isinstance(row, Row)] == ROWS[::-1]
+    items = list(read("line", file, AB, options={"header": True, "null": ""}))
+    assert [row.value for row in items if isinstance(row, Row)] == ROWS[::-1]
     first = file.read_bytes()
     dump(file, ROWS, t.bag(AB))
     assert file.read_bytes() == first
@@ -123,12 +123,12 @@ def test_csv_and_back(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "x.csv")
         dump(file, rows, t.list_of(row))
-        found = list(read("line", file, row, options={"header": header, "null": ""}))
+        items = list(read("line", file, row, options={"header": header, "null": ""}))
     if row_is_one_string(row):
-        found = [Row(Record({n: v or None for n, v in f.value.items()})) for f in found]  # type: ignore[union-attr]
+        items = [Row(Record({n: v or None for n, v in f.value.items()})) for f in items]  # type: ignore[union-attr]
         rows = [Record({n: v or None for n, v in value.items()}) for value in rows]
-    assert identical([f.value for f in found if isinstance(f, Row)], rows)
-    assert len(found) == len(rows)
+    assert identical([f.value for f in items if isinstance(f, Row)], rows)
+    assert len(items) == len(rows)
 
 
 def row_is_one_string(row: Type) -> bool:
@@ -141,7 +141,7 @@ def test_notation_and_back(data: st.DataObject) -> None:
     element = data.draw(types())
     rows = data.draw(typed_rows(element))
     names = {"Node": 0, "CData": 1}
-    names |= {made.name: made.position for made in t.PREDEFINED["JSON"]}
+    names |= {constructor.name: constructor.position for constructor in t.PREDEFINED["JSON"]}
     with tempfile.TemporaryDirectory() as folder:
         dump(Path(folder, "x"), rows, t.list_of(element))
         lines = Path(folder, "x").read_text().split("\n")
@@ -155,8 +155,8 @@ def test_json_and_back(data: st.DataObject) -> None:
     rows = data.draw(typed_rows(row))
     with tempfile.TemporaryDirectory() as folder:
         dump(Path(folder, "x.jsonl"), rows, t.list_of(row))
-        found = list(read("json", Path(folder), row))
-    assert identical([f.value for f in found if isinstance(f, Row)], rows)
+        items = list(read("json", Path(folder), row))
+    assert identical([f.value for f in items if isinstance(f, Row)], rows)
 
 
 def test_json_lines_are_documents(tmp_path: Path) -> None:

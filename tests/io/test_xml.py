@@ -41,8 +41,8 @@ def steps(text: str) -> tuple[Step, ...]:
 
 
 def element(tag: str, *inner: Data | str, **attributes: str) -> Data:
-    made = [cdata(item) if isinstance(item, str) else item for item in inner]
-    return node(tag, Bag(attributes.items()), made)
+    content = [cdata(item) if isinstance(item, str) else item for item in inner]
+    return node(tag, Bag(attributes.items()), content)
 
 
 TREES: list[tuple[str, Data]] = [
@@ -136,11 +136,11 @@ def rows(
     return list(read("xml", file, row, keys=tags, steps=steps(path) if path else ()))
 
 
-def shown(found: list[Read]) -> list[Any]:
-    return [_shown(r.value) if isinstance(r, Row) else (r.line, r.reason) for r in found]
+def values_and_reasons(items: list[Read]) -> list[Any]:
+    return [_readable(r.value) if isinstance(r, Row) else (r.line, r.reason) for r in items]
 
 
-def _shown(value: Value) -> Any:
+def _readable(value: Value) -> Any:
     return xml_text(value) if isinstance(value, Data) else value
 
 
@@ -171,14 +171,14 @@ FILES: list[tuple[str | bytes, tuple[str, ...], list[Any]]] = [
 
 @pytest.mark.parametrize(("data", "tags", "values"), FILES)
 def test_files(tmp_path: Path, data: str | bytes, tags: tuple[str, ...], values: list[Any]) -> None:
-    assert shown(rows(tmp_path, data, *tags)) == values
+    assert values_and_reasons(rows(tmp_path, data, *tags)) == values
 
 
 def test_a_document_of_many_pieces(tmp_path: Path) -> None:
     inner = "".join(f"<a n='{i}'><b>{'x' * 50}</b></a>\n" for i in range(5000))
-    found = rows(tmp_path, f"<r>\n{inner}</x>", "a")
-    assert len(found) == 5001
-    bad = found[-1]
+    items = rows(tmp_path, f"<r>\n{inner}</x>", "a")
+    assert len(items) == 5001
+    bad = items[-1]
     assert isinstance(bad, BadRow)
     assert (bad.line, bad.reason) == (5002, "not XML at line 5002, column 3: mismatched tag")
     assert bad.text.endswith("</x>")
@@ -186,10 +186,14 @@ def test_a_document_of_many_pieces(tmp_path: Path) -> None:
 
 def test_paths_give_the_elements(tmp_path: Path) -> None:
     data = "<r><a><b>1</b><b>2</b></a><a/><a><b>3</b></a></r>"
-    assert shown(rows(tmp_path, data, "a", path="b")) == ["<b>1</b>", "<b>2</b>", "<b>3</b>"]
+    assert values_and_reasons(rows(tmp_path, data, "a", path="b")) == [
+        "<b>1</b>",
+        "<b>2</b>",
+        "<b>3</b>",
+    ]
     data = "<r><a x='1'/><a/><a x='z'/></r>"
-    assert shown(rows(tmp_path, data, "a", path="@x", row=t.STRING)) == ["1", "z"]
-    assert shown(rows(tmp_path, data, "a", path="@x", row=t.INT)) == [
+    assert values_and_reasons(rows(tmp_path, data, "a", path="@x", row=t.STRING)) == ["1", "z"]
+    assert values_and_reasons(rows(tmp_path, data, "a", path="@x", row=t.INT)) == [
         1,
         (1, '@: "z" is not an int'),
     ]
@@ -207,7 +211,7 @@ BOOKS = parse_xml(
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("book/title", ["One", "Two"]),
         ("/book/title", ["One", "Two"]),
@@ -235,9 +239,9 @@ BOOKS = parse_xml(
         ("none", []),
     ],
 )
-def test_select(path: str, found: list[str]) -> None:
+def test_select(path: str, expected: list[str]) -> None:
     items = select(BOOKS, steps(path))
-    assert [text_of(item) if isinstance(item, Data) else item for item in items] == found
+    assert [text_of(item) if isinstance(item, Data) else item for item in items] == expected
 
 
 def test_select_self_and_nested_once() -> None:
@@ -261,14 +265,14 @@ BOOK = t.Record(
 
 def test_typed_records() -> None:
     text = '<b year=" 2020 " title="no"><title>T<i>!</i></title><author>X</author><author/>'
-    found = typed_xml(parse_xml(f"{text}<sold> </sold><tree>t</tree></b>"), BOOK)
-    assert found == Record(
+    book = typed_xml(parse_xml(f"{text}<sold> </sold><tree>t</tree></b>"), BOOK)
+    assert book == Record(
         {"title": "T!", "year": 2020, "author": ["X", ""], "sold": None,
          "tree": parse_xml("<tree>t</tree>")}
     )  # fmt: skip
-    found = typed_xml(parse_xml('<b author="X" sold="2026-01-31"/>'), BOOK)
+    book = typed_xml(parse_xml('<b author="X" sold="2026-01-31"/>'), BOOK)
     expected = {"title": None, "year": None, "author": ["X"], "sold": date(2026, 1, 31)}
-    assert found == Record({**expected, "tree": None})
+    assert book == Record({**expected, "tree": None})
 
 
 @pytest.mark.parametrize(
@@ -306,7 +310,7 @@ def test_not_of_the_type(text: str, type_: Type, reason: str) -> None:
 
 def test_typed_rows(tmp_path: Path) -> None:
     data = "<r><p><x>1</x></p>\n<p><x>z</x></p></r>"
-    assert shown(rows(tmp_path, data, "p", row=t.Record((("x", t.INT),)))) == [
+    assert values_and_reasons(rows(tmp_path, data, "p", row=t.Record((("x", t.INT),)))) == [
         Record({"x": 1}),
         (2, '/p/x: "z" is not an int'),
     ]
@@ -330,6 +334,6 @@ def test_text_and_parse(tree: Data) -> None:
 @given(st.binary(max_size=30) | st.text("<>/a b='&;![]-?\n", max_size=30).map(str.encode))
 def test_any_bytes_are_rows_or_one_bad_row(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = rows(Path(folder), b"<r><a/>" + data + b"</r>", "a")
-    assert all(isinstance(row, Row) for row in found[:-1])
-    assert found
+        items = rows(Path(folder), b"<r><a/>" + data + b"</r>", "a")
+    assert all(isinstance(row, Row) for row in items[:-1])
+    assert items

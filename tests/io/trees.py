@@ -8,7 +8,7 @@ from incmrql.io.xml.values import cdata, node
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Bag, Data, Value
 
-POSITIONS = {made.name: made.position for made in PREDEFINED["JSON"]}
+POSITIONS = {constructor.name: constructor.position for constructor in PREDEFINED["JSON"]}
 
 
 def json_tree(constructor: str, content: Value) -> Data:

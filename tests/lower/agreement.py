@@ -131,12 +131,12 @@ def comparison_cases() -> Iterator[Case]:
     )
 
 
-def _logic(op: Any, made: Callable[..., exp.Expression]) -> Case:
+def _logic(op: Any, combine: Callable[..., exp.Expression]) -> Case:
     def meaning(a: Value, b: Value) -> Value:
         return of(typed.Logic(op, const(a, BOOL), const(b, BOOL), type=BOOL))
 
     def lower(trees: Trees, _: Dialect) -> exp.Expression:
-        return made(trees[0], trees[1])
+        return combine(trees[0], trees[1])
 
     return Case(op, (BOOL, BOOL), BOOL, meaning, lower)
 
@@ -154,13 +154,13 @@ def _comparison(op: Any, type_: Type) -> Case:
 def conversion_cases() -> Iterator[Case]:
     for source, target in product(SCALARS, SCALARS):
         if source != target and (widens(source, target) or join(source, target) == target):
-            yield _widen(source, target)
+            yield _widening_case(source, target)
         if castable(source, target):
             yield _cast(source, target)
     yield from (_cast(NOTHING, target) for target in SCALARS)
 
 
-def _widen(source: Type, target: Type) -> Case:
+def _widening_case(source: Type, target: Type) -> Case:
     def lower(trees: Trees, dialect: Dialect) -> exp.Expression | None:
         return conversions.widen(trees[0], source, target, dialect)
 
@@ -185,9 +185,9 @@ def builtin_cases() -> Iterator[Case]:
         if name in COLLECTIONS or name == "random":
             continue
         for types in dict.fromkeys(t for s in signatures for t in _types(name, s.parameters)):
-            found = resolve(name, types)
-            if found is not None and found[0] == types:
-                yield _builtin(name, types, found[1])
+            overload = resolve(name, types)
+            if overload is not None and overload[0] == types:
+                yield _builtin(name, types, overload[1])
 
 
 COLLECTIONS = ("member", "elem", "distinct", "sort", "reverse", "flatten", "zip", "index", "range")
@@ -231,8 +231,8 @@ def _arguments(name: str, types: tuple[Type, ...]) -> tuple[tuple[Value, ...], .
         return ((None, 0, 1, 4, 1900, 2000, 2023, 2024, 9999, 10_000, -5, 2**31 - 1),
                 (None, -1, 0, 1, 2, 4, 12, 13, 2**31 - 1),
                 (None, 0, 1, 28, 29, 30, 31, 32, 131))  # fmt: skip
-    found = special.get(name, ())
-    return tuple(map(tuple, found[: len(types)])) if found else None
+    rows = special.get(name, ())
+    return tuple(map(tuple, rows[: len(types)])) if rows else None
 
 
 # --- how an engine is asked ---------------------------------------------------------------
@@ -262,11 +262,11 @@ class Question:
 
     def query(self, dialect: Dialect) -> tuple[str, list[Case]]:
         """The columns that compute those cases which the dialect can, and which these are."""
-        made = [
+        lowered = [
             (case, case.lower([column(name) for name in self.names(case)], dialect))
             for case in self.cases
         ]
-        able = [(case, tree) for case, tree in made if tree is not None]
+        able = [(case, tree) for case, tree in lowered if tree is not None]
         texts = [f"{print_tree(tree, dialect)} AS r{i}" for i, (_, tree) in enumerate(able)]
         return f"SELECT {', '.join(['row0', *texts])} FROM arguments", [case for case, _ in able]
 
@@ -281,10 +281,10 @@ def _key(case: Case) -> tuple[Any, ...]:
 
 def questions(cases: Iterable[Case], most: int) -> list[Question]:
     """The cases, so many different tables of arguments to a question."""
-    found: dict[Any, list[Case]] = {}
+    groups_by_types: dict[Any, list[Case]] = {}
     for case in cases:
-        found.setdefault(_key(case), []).append(case)
-    groups = list(found.values())
+        groups_by_types.setdefault(_key(case), []).append(case)
+    groups = list(groups_by_types.values())
     return [
         Question(tuple(case for group in groups[i : i + most] for case in group))
         for i in range(0, len(groups), most)
@@ -296,19 +296,19 @@ def stored_type(type_: Type) -> Any:
 
 
 @cache
-def expected(case: Case) -> list[Value]:
-    """What the reference says."""
+def reference_values(case: Case) -> list[Value]:
+    """The results of the reference."""
     return [case.meaning(*row) for row in case.rows()]
 
 
-def differences(case: Case, found: Any) -> list[str]:
+def differences(case: Case, column: Any) -> list[str]:
     """Where a column of results is not what the reference says; its first rows count."""
-    array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     read = value_reader(array.type, case.result)
     values = [read(plain) for plain in array.cast(plain_type(array.type)).to_pylist()]
     problems = [
         f"{case} of {show(row)} is {show(value)} and should be {show(wanted)}"
-        for row, value, wanted in zip(case.rows(), values, expected(case), strict=False)
+        for row, value, wanted in zip(case.rows(), values, reference_values(case), strict=False)
         if not identical(value, wanted)
     ]
     if pa.types.is_floating(array.type):

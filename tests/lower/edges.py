@@ -38,11 +38,11 @@ DECIMALS = (
 )  # fmt: skip
 
 
-def _around(*numbers: int) -> list[int]:
+def _neighbours_of(*numbers: int) -> list[int]:
     return [n + d for n in numbers for d in (-1, 0, 1)]
 
 
-_INTEGERS = _around(0, 7, -7, 10, 100, 127, -128, 2**15, -(2**15), 46_341, 2**31, -(2**31),
+_INTEGERS = _neighbours_of(0, 7, -7, 10, 100, 127, -128, 2**15, -(2**15), 46_341, 2**31, -(2**31),
                     3_037_000_500, 2**53, -(2**53), 2**53 + 2**29, 2**63 - 513, 2**63 - 1,
                     -(2**63), 719_162, 2_932_896)  # fmt: skip
 
@@ -53,8 +53,8 @@ def _integers(name: str) -> list[Value]:
 
 
 def _bits(pattern: int) -> float:
-    found: float = struct.unpack(">d", pattern.to_bytes(8, "big"))[0]
-    return found
+    double: float = struct.unpack(">d", pattern.to_bytes(8, "big"))[0]
+    return double
 
 
 _DOUBLES = [
@@ -86,8 +86,8 @@ def _decimals(type_: Decimal) -> list[Value]:
              most, most // 2, most // 3, 7 * most // 11, 12_345,
              10 ** (precision // 2)]  # fmt: skip
     signed = dict.fromkeys(sign * n for n in whole for sign in (1, -1) if n <= most)
-    made = [quantize(DecimalValue(n).scaleb(-scale), precision, scale) for n in signed]
-    return [None, *[n for n in made if n is not None]]
+    quantized = [quantize(DecimalValue(n).scaleb(-scale), precision, scale) for n in signed]
+    return [None, *[n for n in quantized if n is not None]]
 
 
 NUMERIC_TEXTS: list[Value] = [

@@ -80,9 +80,9 @@ def test_duckdb(family: str) -> None:
         for question in questions(cases(family), 1):
             text, able = question.query(Dialect.DUCKDB)
             connection.register("arguments", question.table())
-            found = connection.sql(text).to_arrow_table().sort_by("row0")
+            table = connection.sql(text).to_arrow_table().sort_by("row0")
             for i, case in enumerate(able):
-                problems += differences(case, found[f"r{i}"])
+                problems += differences(case, table[f"r{i}"])
     assert not problems
 
 
@@ -97,9 +97,9 @@ def test_spark(family: str, ansi: str, spark: SparkSession) -> None:
         for question in questions(cases(family), 8):
             text, able = question.query(Dialect.SPARK)
             spark.createDataFrame(question.table()).createOrReplaceTempView("arguments")
-            found = spark.sql(text).toArrow().sort_by("row0")
+            table = spark.sql(text).toArrow().sort_by("row0")
             for i, case in enumerate(able):
-                problems += differences(case, found[f"r{i}"])
+                problems += differences(case, table[f"r{i}"])
     finally:
         spark.conf.set("spark.sql.ansi.enabled", usual or "false")
     assert not problems
@@ -126,7 +126,7 @@ def signature(case: Case) -> str:
     return f"{case.name}({', '.join(shown)})"
 
 
-def lowered(case: Case, dialect: Dialect) -> bool:
+def is_native(case: Case, dialect: Dialect) -> bool:
     return case.lower([column(f"a{i}") for i in range(len(case.parameters))], dialect) is not None
 
 
@@ -164,8 +164,8 @@ ELSEWHERE = ("random", "text", "tag", *COLLECTIONS)
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_which_builtins_are_native(dialect: Dialect) -> None:
-    found = {signature(case) for case in cases("builtins") if not lowered(case, dialect)}
-    assert found == {name for name, where in PINNED.items() if dialect in where}
+    pinned = {signature(case) for case in cases("builtins") if not is_native(case, dialect)}
+    assert pinned == {name for name, where in PINNED.items() if dialect in where}
 
 
 def test_the_tables_of_builtins_have_one_key() -> None:
@@ -206,8 +206,8 @@ def test_the_table_of_casts_says_what_is_native(dialect: Dialect) -> None:
         source, target = (str(t).partition("(")[0] for t in (case.parameters[0], case.result))
         return source, target
 
-    found = {names(case) for case in cases("conversions") if not lowered(case, dialect)}
-    assert found == {pair for pair, where in conversions.PINNED.items() if dialect in where}
+    pinned = {names(case) for case in cases("conversions") if not is_native(case, dialect)}
+    assert pinned == {pair for pair, where in conversions.PINNED.items() if dialect in where}
 
 
 def test_sums_and_products_of_usual_decimals_are_native() -> None:
@@ -223,7 +223,7 @@ def test_sums_and_products_of_usual_decimals_are_native() -> None:
         f"{dialect}: {case}"
         for case in wanted
         for dialect in DIALECTS
-        if not lowered(case, dialect)
+        if not is_native(case, dialect)
     }
     assert missing == {
         "spark: /(decimal(10,2), decimal(18,4)): decimal(33,21)",
@@ -263,10 +263,12 @@ def wrong_constants(table: Any) -> list[str]:
     problems = []
     for (type_, value), column_ in zip(CONSTANTS, table.columns, strict=True):
         array = column_.combine_chunks()
-        found = value_reader(array.type, type_)(array.cast(plain_type(array.type)).to_pylist()[0])
+        value_read = value_reader(array.type, type_)(
+            array.cast(plain_type(array.type)).to_pylist()[0]
+        )
         other_type = is_scalar(type_) and array.type != stored_type(type_)
-        if not identical(found, value) or other_type:
-            problems.append(f"{show(value)} of {type_} is {show(found)} of {array.type}")
+        if not identical(value_read, value) or other_type:
+            problems.append(f"{show(value)} of {type_} is {show(value_read)} of {array.type}")
     return problems
 
 

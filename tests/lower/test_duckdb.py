@@ -43,8 +43,8 @@ def linear_parts(text: str) -> tuple[typed.Script, list[Term]]:
     """The terms of a query's normal form that keep nothing: maps and unions over sources."""
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     query, _ = normal_form(translate(script.items[-1].expr, script))
-    found = [part for _, term in query.parts for part in terms(term) if _is_linear(part)]
-    return script, [part for part in found if isinstance(part, CMap | Union)]
+    linear = [part for _, term in query.parts for part in terms(term) if _is_linear(part)]
+    return script, [part for part in linear if isinstance(part, CMap | Union)]
 
 
 def _is_linear(term: Term) -> bool:
@@ -64,22 +64,22 @@ def database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 
 
-def run(made: Statement, data: Tables, env: Environment) -> list[Value]:
+def run(translation: Statement, data: Tables, env: Environment) -> list[Value]:
     """The rows that DuckDB has for a statement."""
     connection = database().cursor()
     connection.execute("SET TimeZone='UTC'")
-    for name, scan in made.sources:
+    for name, scan in translation.sources:
         packed = may_hold_null(scan.source)
         rows = table_of(data[scan.source.name], scan.element, packed=packed)
         connection.register(name, rows)
-    for name, constant in made.constants:
+    for name, constant in translation.constants:
         connection.register(name, table_of(elements(constant, env), element(constant), packed=True))
-    found: Arrow = connection.sql(made.text).to_arrow_table()
-    if found.column_names == ["value"]:
-        column = found.column(0).combine_chunks()
+    table: Arrow = connection.sql(translation.text).to_arrow_table()
+    if table.column_names == ["value"]:
+        column = table.column(0).combine_chunks()
     else:
-        column = found.combine_chunks().to_struct_array().combine_chunks()
-    read = value_reader(column.type, made.element)
+        column = table.combine_chunks().to_struct_array().combine_chunks()
+    read = value_reader(column.type, translation.element)
     return [read(value) for value in column.cast(plain_type(column.type)).to_pylist()]
 
 
@@ -90,11 +90,13 @@ def agree(text: str, data: Tables) -> int:
         env = Environment(new_world(script, registered=data))
         compared = 0
         for part in parts:
-            made = statement(part, Context(lower, Dialect.DUCKDB, script))
-            if made.python_calls or made.repeats:
+            translation = statement(part, Context(lower, Dialect.DUCKDB, script))
+            if translation.python_calls or translation.repeats:
                 continue
-            expected, found = Bag(elements(part, env)), Bag(run(made, data, env))
-            assert identical(expected, found), f"{made.text}\n{show(expected)}\n{show(found)}"
+            expected, actual = Bag(elements(part, env)), Bag(run(translation, data, env))
+            assert identical(expected, actual), (
+                f"{translation.text}\n{show(expected)}\n{show(actual)}"
+            )
             compared += 1
     return compared
 
@@ -142,8 +144,8 @@ def test_what_random_queries_reach() -> None:
         except QueryError:
             return
         for part in parts:
-            made = statement(part, Context(lower, Dialect.DUCKDB, script))
-            reached[not made.python_calls] += 1
+            translation = statement(part, Context(lower, Dialect.DUCKDB, script))
+            reached[not translation.python_calls] += 1
 
     with deep_recursion():
         look()

@@ -38,21 +38,21 @@ def no_include(item: ast.Include, _source: SourceText) -> SourceText:
     raise AssertionError(item.path)
 
 
-def made(text: str, **options: object) -> Statement:
+def statement_of(text: str, **options: object) -> Statement:
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     query, _ = normal_form(translate(script.items[0].expr, script))
     ((_, term),) = query.parts
     return statement(term, Context(lower, Dialect.SPARK, script, **options))  # type: ignore[arg-type]
 
 
-def shown(text: str, _args: Mapping[str, str]) -> str:
+def statement_text(text: str, _args: Mapping[str, str]) -> str:
     script = infer_script(parse_script(SourceText(text)), CATALOG)
     return show_statements(normal_form(translate(script.items[0].expr, script))[0], script)
 
 
 def test_texts(update_golden: bool) -> None:
     path = Path(__file__).with_name("lowering.golden")
-    golden.check(path, {"spark": shown}, update=update_golden)
+    golden.check(path, {"spark": statement_text}, update=update_golden)
 
 
 @pytest.mark.parametrize("aggregate", BOUNDED)
@@ -64,13 +64,15 @@ def test_the_state_of_a_group_does_not_grow_with_its_rows(aggregate: str, shape:
         "beside each row": f"select (k, z.B, n) from (k, n, zs) in (select (k, {aggregate}, x) "
         "from x in R group by k: x.A), z in zs",
     }
-    found = made(texts[shape]).text
-    assert not re.search(r"collect_(list|set)", found), found
+    text = statement_of(texts[shape]).text
+    assert not re.search(r"collect_(list|set)", text), text
 
 
 def test_sums_of_all_doubles_do_not_keep_the_values_either() -> None:
-    found = made("select (k, sum(x.C), avg(x.C)) from x in R group by k: x.A", window=WIDE).text
-    assert "collect_list" not in found
+    text = statement_of(
+        "select (k, sum(x.C), avg(x.C)) from x in R group by k: x.A", window=WIDE
+    ).text
+    assert "collect_list" not in text
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_python_gets_the_value_of_every_variable_that_it_uses(text: str) -> None
 
 
 def test_only_the_rounding_of_a_spread_runs_in_python() -> None:
-    found = made("select (k, variance(x.C), stddev(x.B)) from x in R group by k: x.A")
-    assert [place.reason for place in found.python_calls] == ["rounded once, from exact sums"] * 2
+    query = statement_of("select (k, variance(x.C), stddev(x.B)) from x in R group by k: x.A")
+    assert [place.reason for place in query.python_calls] == ["rounded once, from exact sums"] * 2
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_only_the_rounding_of_a_spread_runs_in_python() -> None:
     ],
 )
 def test_no_function_of_sql_is_called_where_spark_refuses_it(text: str) -> None:
-    found = made(text)
-    assert not found.python_calls
-    for call in re.finditer(r"exact_(sum|sum_wide|mean)\(", found.text):
-        assert "->" not in found.text[call.start() :].split("\n")[0]
+    translation = statement_of(text)
+    assert not translation.python_calls
+    for call in re.finditer(r"exact_(sum|sum_wide|mean)\(", translation.text):
+        assert "->" not in translation.text[call.start() :].split("\n")[0]

@@ -57,7 +57,7 @@ NOT_PICKED = {
 }
 
 
-def made(text: str) -> Statement:
+def statement_of(text: str) -> Statement:
     script = typed_script(f"{FUNCTIONS}{text};")
     query, _ = normal_form(translate(script.items[-1].expr, script))
     ((_, term),) = query.parts
@@ -65,7 +65,7 @@ def made(text: str) -> Statement:
 
 
 def picks(text: str) -> list[str]:
-    scans = [scan for _, scan in made(text).sources if scan.picks is not None]
+    scans = [scan for _, scan in statement_of(text).sources if scan.picks is not None]
     return [plain(show_expr(expr)) for scan in scans if scan.picks for _, expr in scan.picks.fields]
 
 
@@ -78,17 +78,17 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize("name", PICKED)
 def test_what_is_picked(name: str) -> None:
     text, expected = PICKED[name]
-    found = made(text)
+    translation = statement_of(text)
     assert sorted(picks(text)) == sorted(expected)
-    assert not found.python_calls
-    assert "python_" not in found.text
+    assert not translation.python_calls
+    assert "python_" not in translation.text
 
 
 @pytest.mark.parametrize("name", NOT_PICKED)
 def test_what_is_left_to_python(name: str) -> None:
-    found = made(NOT_PICKED[name])
-    assert found.python_calls or ".." in NOT_PICKED[name]
-    assert not [each for each in picks(NOT_PICKED[name]) if each in ("x.a", "depth(x)")]
+    translation = statement_of(NOT_PICKED[name])
+    assert translation.python_calls or ".." in NOT_PICKED[name]
+    assert not [path for path in picks(NOT_PICKED[name]) if path in ("x.a", "depth(x)")]
 
 
 def test_explain_says_what_is_picked() -> None:

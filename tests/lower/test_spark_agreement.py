@@ -15,8 +15,8 @@ from incmrql.types.model import TIMESTAMP_NTZ
 from tests.lower.agreement import (
     Question,
     differences,
-    expected,
     questions,
+    reference_values,
     stored_type,
 )
 from tests.lower.spark_agreement import (
@@ -160,7 +160,7 @@ def _with_results(question: Question) -> Any:
         rows = case.rows()
         known = [
             value is not None or None in row or case.mode != "ansi"  # type: ignore[attr-defined]
-            for value, row in zip(expected(case), rows, strict=True)
+            for value, row in zip(reference_values(case), rows, strict=True)
         ]
         known += [False] * (len(table) - len(rows))
         table = table.append_column(f"known{i}", pa.array(known))
@@ -179,7 +179,7 @@ def _failing_row(case: Any) -> int | None:
     """A row without a result, of an operation of which null is none."""
     if not case.fails:
         return None
-    for number, (value, row) in enumerate(zip(expected(case), case.rows(), strict=True)):
+    for number, (value, row) in enumerate(zip(reference_values(case), case.rows(), strict=True)):
         if value is None and None not in row:
             return number
     return None

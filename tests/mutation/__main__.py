@@ -30,7 +30,7 @@ from typing import Any
 
 from coverage import CoverageData
 
-from tests.mutation.draw import PACKAGE, ROOT, Mutant, drawn
+from tests.mutation.draw import PACKAGE, ROOT, Mutant, draw_mutants
 
 BUILD = ROOT / "build" / "mutation"
 KNOWN = Path(__file__).with_name("known.toml")
@@ -85,26 +85,26 @@ class Recorded:
         data = CoverageData(str(BUILD / "lines"))
         data.read()
         seconds = json.loads(path.read_text(encoding="utf-8"))
-        found = Recorded(seconds=seconds)
+        recorded = Recorded(seconds=seconds)
         for name in data.measured_files():
             lines = data.contexts_by_lineno(name)
             known = {line: [t for t in tests if t in seconds] for line, tests in lines.items()}
-            found.lines[str(Path(name).relative_to(PACKAGE))] = known
-        return found
+            recorded.lines[str(Path(name).relative_to(PACKAGE))] = known
+        return recorded
 
     def tests(self, mutant: Mutant) -> list[str]:
         """Tests that run the lines of a mutant, the quickest first, up to a time."""
         lines = self.lines.get(mutant.module, {})
         last = mutant.edit.line + mutant.edit.old.count("\n")
         every = {t for n in range(mutant.edit.line, last + 1) for t in lines.get(n, ())}
-        found: list[str] = []
+        tests: list[str] = []
         total = 0.0
         for test in sorted(every, key=lambda test: self.seconds[test]):
             total += self.seconds[test]
-            if found and total > MOST_SECONDS:
+            if tests and total > MOST_SECONDS:
                 break
-            found.append(test)
-        return found
+            tests.append(test)
+        return tests
 
 
 def record() -> int:
@@ -133,15 +133,15 @@ class Copy:
         """Whether a test fails for a mutant: `killed`, `alive`, and which one."""
         path = self.source / "incmrql" / mutant.module
         text = path.read_text(encoding="utf-8")
-        path.write_text(mutant.edit.applied(text), encoding="utf-8")
+        path.write_text(mutant.edit.apply_to(text), encoding="utf-8")
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
         try:
-            return self._tested(tests, limit)
+            return self._run_tests(tests, limit)
         finally:
             path.write_text(text, encoding="utf-8")
 
-    def _tested(self, tests: Sequence[str], limit: float) -> tuple[str, str]:
+    def _run_tests(self, tests: Sequence[str], limit: float) -> tuple[str, str]:
         with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as names:
             names.write("\n".join(tests))
             names.flush()
@@ -170,8 +170,8 @@ class Copy:
         return "killed", " | ".join(lines[-3:])[:300]
 
 
-def judged(copy: Copy, mutant: Mutant, recorded: Recorded) -> dict[str, Any]:
-    """What became of a mutant."""
+def judge(copy: Copy, mutant: Mutant, recorded: Recorded) -> dict[str, Any]:
+    """Run the tests of a mutant and report the outcome."""
     begun = time.monotonic()
     tests = recorded.tests(mutant)
     outcome, why = "alive", "no test runs its line"
@@ -190,14 +190,14 @@ def judged(copy: Copy, mutant: Mutant, recorded: Recorded) -> dict[str, Any]:
 def run(seed: int, jobs: int, only: str) -> int:
     """All mutants of a seed."""
     recorded = Recorded.load()
-    mutants = [each for each in drawn(seed) if only in each.module]
+    mutants = [mutant for mutant in draw_mutants(seed) if only in mutant.module]
     results_path = BUILD / "results.jsonl"
     done: dict[str, dict[str, Any]] = {}
     if results_path.exists():
         for line in results_path.read_text(encoding="utf-8").splitlines():
             result = json.loads(line)
             done[result["name"]] = result
-    waiting = [each for each in mutants if each.name not in done]
+    waiting = [mutant for mutant in mutants if mutant.name not in done]
     say(f"{len(mutants)} mutants, {len(mutants) - len(waiting)} judged before")
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Copy] = SimpleQueue()
@@ -207,7 +207,7 @@ def run(seed: int, jobs: int, only: str) -> int:
         def one(mutant: Mutant) -> None:
             copy = copies.get()
             try:
-                result = judged(copy, mutant, recorded)
+                result = judge(copy, mutant, recorded)
             finally:
                 copies.put(copy)
             done[mutant.name] = result
@@ -216,17 +216,17 @@ def run(seed: int, jobs: int, only: str) -> int:
             say(f"{result['outcome']:7} {result['seconds']:6.1f} s  {mutant}")
 
         list(pool.map(one, waiting))
-    return _summary([done[each.name] for each in mutants])
+    return _summary([done[mutant.name] for mutant in mutants])
 
 
 def _summary(results: Sequence[dict[str, Any]]) -> int:
     known = tomllib.loads(KNOWN.read_text(encoding="utf-8"))["survivor"]
-    reasons = {each["name"]: each for each in known}
-    alive = [each for each in results if each["outcome"] == "alive"]
-    new = [each for each in alive if each["name"] not in reasons]
-    for each in alive:
-        entry = reasons.get(each["name"])
-        say(f"survivor: {each['name']} ({each['why']})")
+    reasons = {entry["name"]: entry for entry in known}
+    alive = [result for result in results if result["outcome"] == "alive"]
+    new = [result for result in alive if result["name"] not in reasons]
+    for result in alive:
+        entry = reasons.get(result["name"])
+        say(f"survivor: {result['name']} ({result['why']})")
         say(f"    {entry['reason']}" if entry else "    NOT EXPLAINED")
     say(f"{len(results)} mutants, {len(results) - len(alive)} killed, {len(alive)} alive, "
         f"{len(new)} of these not explained")  # fmt: skip

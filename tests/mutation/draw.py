@@ -31,7 +31,7 @@ class Mutant:
     @property
     def name(self) -> str:
         """What stays the same while other lines come and go."""
-        old, new = (" ".join(each.split()) for each in (self.edit.old, self.edit.new))
+        old, new = (" ".join(text.split()) for text in (self.edit.old, self.edit.new))
         return f"{self.module} #{self.number}: {old} -> {new}"
 
     def __str__(self) -> str:
@@ -40,23 +40,23 @@ class Mutant:
 
 def all_mutants(part: str) -> list[Mutant]:
     """The mutants of a package."""
-    found = []
+    mutants = []
     for path in sorted((PACKAGE / part).rglob("*.py")):
         counts: Counter[tuple[str, str]] = Counter()
         for edit in edits(path.read_text(encoding="utf-8")):
             counts[edit.old, edit.new] += 1
             name = str(path.relative_to(PACKAGE))
-            found.append(Mutant(name, edit, counts[edit.old, edit.new]))
-    return found
+            mutants.append(Mutant(name, edit, counts[edit.old, edit.new]))
+    return mutants
 
 
-def drawn(seed: int, shares: dict[str, int] | None = None) -> list[Mutant]:
-    """The mutants of a seed: so many of each part."""
-    found = []
+def draw_mutants(seed: int, shares: dict[str, int] | None = None) -> list[Mutant]:
+    """The mutants of a seed: a fixed number from each part."""
+    mutants = []
     for part, share in (shares or SHARES).items():
         ordered = sorted(all_mutants(part), key=lambda mutant: _rank(seed, mutant))
-        found += ordered[:share]
-    return found
+        mutants += ordered[:share]
+    return mutants
 
 
 def _rank(seed: int, mutant: Mutant) -> bytes:

@@ -46,12 +46,12 @@ class Edit:
     old: str
     new: str
 
-    def applied(self, text: str) -> str:
+    def apply_to(self, text: str) -> str:
         """The module with this edit."""
         return text[: self.start] + self.new + text[self.end :]
 
     def __str__(self) -> str:
-        old, new = (" ".join(each.split()) for each in (self.old, self.new))
+        old, new = (" ".join(text.split()) for text in (self.old, self.new))
         return f"line {self.line}: {old[:70]} -> {new[:70]}"
 
 
@@ -59,7 +59,7 @@ def edits(text: str) -> list[Edit]:
     """All edits of a module, in the order of its text."""
     finder = _Finder(text)
     finder.visit(ast.parse(text))
-    return sorted(finder.found, key=lambda edit: (edit.start, edit.end, edit.new))
+    return sorted(finder.edits, key=lambda edit: (edit.start, edit.end, edit.new))
 
 
 class _Finder(ast.NodeVisitor):
@@ -67,7 +67,7 @@ class _Finder(ast.NodeVisitor):
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.found: list[Edit] = []
+        self.edits: list[Edit] = []
         self._inside = 0
         self._lines = [0]
         for line in text.splitlines(keepends=True):
@@ -85,7 +85,7 @@ class _Finder(ast.NodeVisitor):
         end = self._offset(node.end_lineno, node.end_col_offset)
         old = self.text[start:end]
         if old != new:
-            self.found.append(Edit(node.lineno, start, end, old, new))
+            self.edits.append(Edit(node.lineno, start, end, old, new))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.name in ("__repr__", "__str__"):
@@ -119,18 +119,18 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
-            self._replace(node, _printed(node, ops=[_COMPARISONS[type(node.ops[0])]()]))
+            self._replace(node, _text_of(node, ops=[_COMPARISONS[type(node.ops[0])]()]))
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         words = isinstance(node.left, ast.JoinedStr) or isinstance(node.right, ast.JoinedStr)
         if type(node.op) in _OPERATORS and not words:
-            self._replace(node, _printed(node, op=_OPERATORS[type(node.op)]()))
+            self._replace(node, _text_of(node, op=_OPERATORS[type(node.op)]()))
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        self._replace(node, f"({_printed(node, op=other)})")
+        self._replace(node, f"({_text_of(node, op=other)})")
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
@@ -153,7 +153,7 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in _WORDS:
             other = ast.Name(_WORDS[node.func.id], ast.Load())
-            self._replace(node, _printed(node, func=other))
+            self._replace(node, _text_of(node, func=other))
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
@@ -171,7 +171,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def _printed(node: ast.expr, **fields: object) -> str:
+def _text_of(node: ast.expr, **fields: object) -> str:
     """A node with some of its fields replaced, as text."""
     values = {name: getattr(node, name) for name in node._fields} | fields
     return ast.unparse(type(node)(**values))

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.mutation.draw import PACKAGE, SHARES, Mutant, all_mutants, drawn
+from tests.mutation.draw import PACKAGE, SHARES, Mutant, all_mutants, draw_mutants
 from tests.mutation.edits import Edit, edits
 
 TEXT = '''
@@ -26,8 +26,8 @@ def first(rows: list[int], most: int = 5) -> list[int]:
 
 
 def test_every_kind_of_edit_is_made_and_words_are_left_alone() -> None:
-    found = {(edit.old, edit.new) for edit in edits(TEXT)}
-    assert found == {
+    changes = {(edit.old, edit.new) for edit in edits(TEXT)}
+    assert changes == {
         ("zip(rows, rows, strict=True)", "list(zip(rows, rows, strict=True))[1:]"),
         ("row > 0 and not row % 2", "True"),
         ("row > 0 and not row % 2", "False"),
@@ -51,7 +51,7 @@ def test_an_edit_replaces_one_piece() -> None:
     text = "def f(ä, b):\n    return ä < b\n"
     (edit,) = edits(text)
     assert edit == Edit(2, 24, 29, "ä < b", "ä <= b")
-    assert edit.applied(text) == "def f(ä, b):\n    return ä <= b\n"
+    assert edit.apply_to(text) == "def f(ä, b):\n    return ä <= b\n"
 
 
 @pytest.mark.slow
@@ -61,14 +61,14 @@ def test_all_edits_compile_and_change_the_module(part: str) -> None:
     assert len(mutants) > 1_000
     for mutant in mutants[::17]:
         text = (PACKAGE / mutant.module).read_text(encoding="utf-8")
-        assert ast.dump(ast.parse(mutant.edit.applied(text))) != ast.dump(ast.parse(text))
+        assert ast.dump(ast.parse(mutant.edit.apply_to(text))) != ast.dump(ast.parse(text))
 
 
 def test_a_draw_has_its_shares_and_is_the_same_each_time() -> None:
-    names = [mutant.name for mutant in drawn(23)]
+    names = [mutant.name for mutant in draw_mutants(23)]
     assert len(set(names)) == len(names) == sum(SHARES.values()) >= 150
-    assert names == [mutant.name for mutant in drawn(23)]
-    assert names != [mutant.name for mutant in drawn(24)]
+    assert names == [mutant.name for mutant in draw_mutants(23)]
+    assert names != [mutant.name for mutant in draw_mutants(24)]
 
 
 def test_the_name_of_a_mutant_does_not_depend_on_its_line() -> None:

@@ -10,13 +10,13 @@ from incmrql.values import Record, Value, encode
 
 def by_key(pairs: Weighted) -> dict[bytes, tuple[Value, Weighted]]:
     """Pairs (key, value) as the weighted values of each key."""
-    found: dict[bytes, tuple[Value, Weighted]] = {}
+    groups: dict[bytes, tuple[Value, Weighted]] = {}
     for (key, value), weight in pairs:
-        found.setdefault(encode(key), (key, Weighted()))[1].add(value, weight)
-    return found
+        groups.setdefault(encode(key), (key, Weighted()))[1].add(value, weight)
+    return groups
 
 
-def narrowed(rows: Weighted, columns: Collection[int | str] | None) -> Weighted:
+def narrow_rows(rows: Weighted, columns: Collection[int | str] | None) -> Weighted:
     """Rows with these components or fields only; None is the whole row."""
     if columns is None:
         return rows

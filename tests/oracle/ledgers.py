@@ -62,12 +62,12 @@ class Ledgers:
 
     def _by_key(self, place: int, change: Weighted) -> dict[bytes, Weighted]:
         """The rows that the touched keys have after a change."""
-        found = rows_by_key(self._input(place), change)
-        for key, rows in found.items():
+        groups = rows_by_key(self._input(place), change)
+        for key, rows in groups.items():
             known = self.keys.get(place, {}).get(key)
             if known is not None:
                 rows.merge(known)
-        return found
+        return groups
 
     def _input(self, place: int) -> Input:
         node = self.plan.nodes[place]
@@ -76,17 +76,17 @@ class Ledgers:
 
     def value(self, place: int) -> tuple[Weighted, ...]:
         """What is remembered of an input."""
-        keys = Weighted(each for rows in self.keys.get(place, {}).values() for each in rows)
+        keys = Weighted(pair for rows in self.keys.get(place, {}).values() for pair in rows)
         return (self.rows.get(place, Weighted()), keys)
 
 
 def rows_by_key(node: Input, rows: Weighted) -> dict[bytes, Weighted]:
     """Rows by the declared key; without one there are none."""
-    found: dict[bytes, Weighted] = {}
+    groups: dict[bytes, Weighted] = {}
     if node.unique:
         for row, weight in rows:
-            found.setdefault(encode(_key(node, row)), Weighted()).add(row, weight)
-    return found
+            groups.setdefault(encode(_key(node, row)), Weighted()).add(row, weight)
+    return groups
 
 
 def _key(node: Input, row: Record) -> Value:

@@ -95,7 +95,7 @@ def derive(expr: typed.Expr, row: Row) -> Derived:
         case typed.Read(source):
             return _read(source, row)
         case typed.Stored(key):
-            return _stored(key, row)
+            return _stored_value(key, row)
         case typed.Global(key):
             named = derive(row.env.world.script.queries[key], row.outermost())
             return Derived(named.value, f"query {key.partition('@')[0]}", (named,), named.parts)
@@ -128,8 +128,8 @@ def _read(source: typed.Source, row: Row) -> Derived:
     return Derived(values, "read", (), row.leaves[id(values)])
 
 
-def _stored(key: str, row: Row) -> Derived:
-    """A value that was stored: where it came from is forgotten, so it is a source itself."""
+def _stored_value(key: str, row: Row) -> Derived:
+    """A stored value: it has no lineage of its own, so it counts as a source."""
     value, name = row.env.world.stored[key], key.partition("@")[0]
     operator = f"stored {name}"
     if not isinstance(value, list):
@@ -160,10 +160,10 @@ def _other(expr: typed.Expr, row: Row) -> Derived:
 
 def _children(node: Any) -> list[typed.Expr]:
     """The expressions directly below a node."""
-    found: list[typed.Expr] = []
+    children: list[typed.Expr] = []
     for part in _parts_of(node):
-        found.extend([part] if isinstance(part, _EXPRESSIONS) else _children(part))
-    return found
+        children.extend([part] if isinstance(part, _EXPRESSIONS) else _children(part))
+    return children
 
 
 def _parts_of(node: Any) -> Iterator[Any]:
@@ -192,10 +192,10 @@ def _uses(
             below = [*_children(expr), *_children(script.aggregations[name])]
         case _:
             below = _children(expr)
-    found: list[typed.Expr] = []
+    uses: list[typed.Expr] = []
     for part in below:
-        found.extend(_uses(part, script, known, called))
-    return found
+        uses.extend(_uses(part, script, known, called))
+    return uses
 
 
 def _combine(expr: typed.Combine, row: Row) -> Derived:
@@ -225,8 +225,8 @@ def _map(expr: typed.MapOver, row: Row) -> Derived:
     for element in subject.elements():
         bound = row.bind(typed.Bind(expr.variable), {expr.variable.number: element.value}, element)
         body = derive(expr.body, bound)
-        made = Derived(body.value, "each", (element, body), body.parts)
-        bodies.extend(body.elements() if expr.flatten else [made])
+        derived = Derived(body.value, "each", (element, body), body.parts)
+        bodies.extend(body.elements() if expr.flatten else [derived])
     kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type
     return Derived(collection(kind, [body.value for body in bodies]), "map", (), tuple(bodies))
 
@@ -244,16 +244,16 @@ def _case(expr: typed.Case, row: Row) -> Derived:
 def _select(query: typed.Select, row: Row) -> Derived:
     rows = [row]
     for qualifier in query.qualifiers:
-        rows = [longer for shorter in rows for longer in _qualified(qualifier, shorter)]
-    rows = _filtered(query.where, rows)
+        rows = [longer for shorter in rows for longer in _rows_of_qualifier(qualifier, shorter)]
+    rows = _filter(query.where, rows)
     if query.group is not None:
-        rows = _grouped(query.group, rows, row)
-    rows = _filtered(query.having, rows)
-    heads = [derive(query.head, each) for each in rows]
+        rows = _group_rows(query.group, rows, row)
+    rows = _filter(query.having, rows)
+    heads = [derive(query.head, binding) for binding in rows]
     values = [head.value for head in heads]
     parts = [
-        Derived(head.value, "select", (*each.inputs, head), head.parts)
-        for head, each in zip(heads, rows, strict=True)
+        Derived(head.value, "select", (*binding.inputs, head), head.parts)
+        for head, binding in zip(heads, rows, strict=True)
     ]
     places = list(range(len(parts)))
     if query.order or query.limit is not None:
@@ -265,31 +265,33 @@ def _select(query: typed.Select, row: Row) -> Derived:
     return Derived(answer if query.order else Bag(answer), "query", (), kept)
 
 
-def _qualified(qualifier: typed.Qualifier, row: Row) -> list[Row]:
+def _rows_of_qualifier(qualifier: typed.Qualifier, row: Row) -> list[Row]:
     match qualifier:
         case typed.Generator(pattern, domain):
             return _matching(pattern, derive(domain, row).elements(), row)
         case typed.Binding(pattern, value):
             return _matching(pattern, (derive(value, row),), row)
         case typed.Condition(condition):
-            return _filtered(condition, [row])
+            return _filter(condition, [row])
 
 
 def _matching(pattern: typed.Pattern, given: tuple[Derived, ...], row: Row) -> list[Row]:
     matches = [(part, match_pattern(pattern, part.value)) for part in given]
     return [
-        row.bind(pattern, found, part).use(part) for part, found in matches if found is not None
+        row.bind(pattern, bindings, part).use(part)
+        for part, bindings in matches
+        if bindings is not None
     ]
 
 
-def _filtered(condition: typed.Expr | None, rows: list[Row]) -> list[Row]:
+def _filter(condition: typed.Expr | None, rows: list[Row]) -> list[Row]:
     if condition is None:
         return rows
     tested = [(row, derive(condition, row)) for row in rows]
     return [row.use(test) for row, test in tested if test.value is True]
 
 
-def _grouped(group: typed.Group, rows: list[Row], outer: Row) -> list[Row]:
+def _group_rows(group: typed.Group, rows: list[Row], outer: Row) -> list[Row]:
     formed = []
     for key, places in group_members(group, [row.env for row in rows]):
         members = [rows[place] for place in places]
@@ -311,8 +313,8 @@ def _group_row(
     partition = bindings[group.partition.number]
     records = [Derived(r, "row", origin) for r, origin in zip(partition, rows, strict=True)]
     origins[group.partition.number] = Derived(partition, "group", (), tuple(records))
-    made = [Derived(r, "row", row.inputs) for r, row in zip(partition, members, strict=True)]
-    whole = Derived(partition, "group", (), tuple(made))
+    whole_rows = [Derived(r, "row", row.inputs) for r, row in zip(partition, members, strict=True)]
+    whole = Derived(partition, "group", (), tuple(whole_rows))
     return replace(
         outer.use(whole),
         env=outer.env.extend(bindings),
@@ -337,9 +339,9 @@ def lineage(expr: typed.Expr, env: Environment) -> list[Value]:
 
 def debug(expr: typed.Expr, env: Environment) -> list[Value]:
     """Every row of an answer with the tree of values that it was made from."""
-    made: Made = {}
-    answer = _answer(expr, env, lambda row: encode(_tree(row, made)))
-    return collection(expr.type, [(row.value, _tree(row, made)) for row in answer])
+    records: Made = {}
+    answer = _answer(expr, env, lambda row: encode(_tree(row, records)))
+    return collection(expr.type, [(row.value, _tree(row, records)) for row in answer])
 
 
 def _answer(expr: typed.Expr, env: Environment, rank: Rank) -> tuple[Derived, ...]:
@@ -354,23 +356,23 @@ def _by_sources(derived: Derived) -> bytes:
 
 def sources_of(derived: Derived) -> list[Derived]:
     """The rows of sources below a value, each once."""
-    found, pending, seen = [], [derived], set()
+    sources, pending, seen = [], [derived], set()
     while pending:
         node = pending.pop()
         if id(node) not in seen:
             seen.add(id(node))
             pending.extend((*node.inputs, *(node.parts or ())))
             if node.source:
-                found.append(node)
-    return found
+                sources.append(node)
+    return sources
 
 
-def _tree(derived: Derived, made: Made) -> Record:
+def _tree(derived: Derived, records: Made) -> Record:
     """A derivation as a value; what occurs twice in it is made once."""
-    if id(derived) not in made:
-        below = [_tree(part, made) for part in derived.inputs]
-        parts = [_tree(part, made) for part in derived.parts or ()]
+    if id(derived) not in records:
+        below = [_tree(part, records) for part in derived.inputs]
+        parts = [_tree(part, records) for part in derived.parts or ()]
         below += sort_values(parts) if isinstance(derived.value, Bag) else parts
         names = ("operator", "value", "inputs")
-        made[id(derived)] = derived, Record.of(names, (derived.operator, derived.value, below))
-    return made[id(derived)][1]
+        records[id(derived)] = derived, Record.of(names, (derived.operator, derived.value, below))
+    return records[id(derived)][1]

@@ -68,8 +68,8 @@ class Ranked:
 
     def weight(self, place: Rank) -> int:
         """How often a value is there."""
-        found = self.rows.get(place)
-        return 0 if found is None else found[1]
+        entry = self.rows.get(place)
+        return 0 if entry is None else entry[1]
 
     def add(self, place: Rank, value: Value, weight: int) -> int:
         """Add a value so many times; how often it is there now."""
@@ -108,7 +108,7 @@ class Ranked:
             self._blocks[at : at + 1] = [_Block(half, self._sum(half)) for half in halves]
 
     def _sum(self, ranks: list[Rank]) -> int:
-        return sum([self.rows[each][1] for each in ranks])
+        return sum([self.rows[place][1] for place in ranks])
 
     def at(self, place: int) -> Value:
         """The value at a place from 0, which must be there."""

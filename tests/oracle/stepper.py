@@ -52,12 +52,12 @@ class Stepper:
         The change of a collection are its rows.  Any other answer is taken away and put back
         whole, if it is another one.
         """
-        given = self._given(batch)
+        given = self._input_changes(batch)
         self._ledgers.check(given)
         merged: list[Weighted] = []
         try:
-            found = self._advanced(given)
-            change = self._finished(found, merged)
+            outputs = self._advance(given)
+            change = self._merge_parts(outputs, merged)
         except NegativeWeight as problem:
             self._undone(merged)
             raise self._told(problem) from None
@@ -94,9 +94,9 @@ class Stepper:
         """The answer over all the data so far."""
         if not self.batches:
             self.step({})
-        return self._evaluated()
+        return self._evaluate()
 
-    def _evaluated(self) -> Value:
+    def _evaluate(self) -> Value:
         env = self.env
         for part, rows in zip(self.plan.parts, self._parts, strict=True):
             env = env.bind(part.variable, _value(part, rows))
@@ -104,11 +104,11 @@ class Stepper:
 
     def state(self) -> Plain:
         """All that is remembered, in the one form that equal states have."""
-        found = [
+        states = [
             self._ledgers.value(place) if state is None else state.value
             for place, state in enumerate(self._states)
         ]
-        return tuple(map(plain, found))
+        return tuple(map(plain, states))
 
     @property
     def work(self) -> list[Work]:
@@ -120,14 +120,16 @@ class Stepper:
         """How many rows or accumulators each node remembers."""
         return [0 if state is None else state.size for state in self._states]
 
-    def _given(self, batch: Mapping[str, Iterable[tuple[Value, int]]]) -> dict[int, Weighted]:
+    def _input_changes(
+        self, batch: Mapping[str, Iterable[tuple[Value, int]]]
+    ) -> dict[int, Weighted]:
         """The changes of the inputs, by place."""
         streams = {
             node.name: place
             for place, node in enumerate(self.plan.nodes)
             if isinstance(node, Input) and node.source.streaming
         }
-        found: dict[int, Weighted] = {}
+        changes: dict[int, Weighted] = {}
         for name, rows in batch.items():
             if name not in streams:
                 message = f'the query reads no stream "{name}"'
@@ -135,20 +137,20 @@ class Stepper:
             node = self.plan.nodes[streams[name]]
             assert isinstance(node, Input)
             pushed = node.source.format == "registered"
-            found[streams[name]] = Weighted(
+            changes[streams[name]] = Weighted(
                 (from_python(row, node.source.row) if pushed else row, weight)
                 for row, weight in rows
             )
-        return found
+        return changes
 
-    def _advanced(self, given: Mapping[int, Weighted]) -> list[Weighted]:
+    def _advance(self, given: Mapping[int, Weighted]) -> list[Weighted]:
         """The change of every node."""
 
         def outside(place: int) -> Weighted:
             return given.get(place) or self._first(self.plan.nodes[place])
 
-        found, self._work = node_changes(self.plan.nodes, self._states, outside)
-        return found
+        changes, self._work = node_changes(self.plan.nodes, self._states, outside)
+        return changes
 
     def _first(self, node: Node) -> Weighted:
         """The rows that are there from the first batch on, and only then are a change."""
@@ -159,19 +161,19 @@ class Stepper:
                 return Weighted((row, 1) for row in evaluate(expr, self.env) or ())
             case Input(source=source) if not source.streaming:
                 rows = evaluate(typed.Read(source, type=source.row), self.env)
-                found = Weighted((row, 1) for row in rows)
-                check_key(node, rows_by_key(node, found).values())
-                return found
+                weighted = Weighted((row, 1) for row in rows)
+                check_key(node, rows_by_key(node, weighted).values())
+                return weighted
             case _:
                 return Weighted()
 
-    def _finished(self, found: list[Weighted], merged: list[Weighted]) -> Weighted:
-        """Bring the parts up to date, noting what was merged; the change of the answer."""
+    def _merge_parts(self, outputs: list[Weighted], merged: list[Weighted]) -> Weighted:
+        """Merge the outputs into the parts and note them; returns the change of the answer."""
         changes: dict[typed.Variable, Weighted] = {}
         for part, rows in zip(self.plan.parts, self._parts, strict=True):
-            rows.merge(found[part.place])
-            merged.append(found[part.place])
-            changes[part.variable] = _values(part, found[part.place])
+            rows.merge(outputs[part.place])
+            merged.append(outputs[part.place])
+            changes[part.variable] = _values(part, outputs[part.place])
         change = self._change(changes)
         self.changes = changes
         return change
@@ -181,7 +183,7 @@ class Stepper:
             return changes[self.plan.result.variable].copy()
         if self.batches and not any(changes.values()):
             return Weighted()
-        before, self._answer = self._answer, self._evaluated()
+        before, self._answer = self._answer, self._evaluate()
         change = Weighted([(self._answer, 1)])
         if self.batches:
             change.add(before, -1)

@@ -21,31 +21,31 @@ from incmrql.values.exact import square, variance_of
 Number: TypeAlias = int | Fraction | ExactSum
 
 
-def taken_in(
+def add_elements(
     accumulator: Accumulator, monoid: Monoid, total: Any, elements: list[Value], weight: int
 ) -> Any:
-    """A total with the elements that one row brings, as often as the row is there.
+    """Add the elements of one row to a total, as often as its weight says.
 
     Only a monoid with an inverse takes away.  Of the others each row is taken in so many times,
     once if that is the same.
     """
-    known = [each for each in elements if each is not None or accumulator.kind == "rows"]
+    known = [element for element in elements if element is not None or accumulator.kind == "rows"]
     if monoid.inverse is not None and accumulator.kind == "user":
-        for each in known * abs(weight):
-            total = monoid.merge(total, each if weight > 0 else monoid.inverse(each))
+        for element in known * abs(weight):
+            total = monoid.merge(total, element if weight > 0 else monoid.inverse(element))
         return total
     if monoid.invertible:
-        for each in known:
-            total = monoid.merge(total, _scaled(_one(accumulator.kind, each), weight))
+        for element in known:
+            total = monoid.merge(total, _scale(_one(accumulator.kind, element), weight))
         return total
     if weight < 0:
         raise InternalError(f"{monoid} has no inverse")
-    for each in known * (1 if monoid.idempotent else weight):
-        total = monoid.merge(total, each)
+    for element in known * (1 if monoid.idempotent else weight):
+        total = monoid.merge(total, element)
     return total
 
 
-def _scaled(number: Number, weight: int) -> Number:
+def _scale(number: Number, weight: int) -> Number:
     return number.scaled(weight) if isinstance(number, ExactSum) else number * weight
 
 
@@ -74,8 +74,8 @@ def _one(kind: AccumulatorKind, element: Value) -> Number:
             raise InternalError(f"{kind} has no numbers")
 
 
-def finished(request: Request, numbers: list[Any], fail: Fail) -> Value:
-    """The aggregate that accumulators come to, as the reference evaluator rounds it."""
+def rounded_aggregate(request: Request, numbers: list[Any], fail: Fail) -> Value:
+    """The aggregate of accumulators, rounded as the reference evaluator rounds it."""
     first, type_ = numbers[0], request.variable.type
     match request.function:
         case "least" | "greatest" | "user":

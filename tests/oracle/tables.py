@@ -25,18 +25,18 @@ class TableState:
 
     def change(self, elements: Weighted) -> Weighted:
         """Take in elements; the change of the different ones, each once."""
-        found = Weighted()
+        change = Weighted()
         for element, weight in elements:
             if element is None and self.order is None:
                 continue
             after = self._add(element, weight)
             came = (after > 0) - (after - weight > 0)
             if came:
-                found.add(element if self.order is None else element[1], came)
+                change.add(element if self.order is None else element[1], came)
         if self.most is not None:
             for element, weight in list(self.ranked.weights(self.most, self.ranked.total)):
                 self._add(element, -weight)
-        return found
+        return change
 
     def _add(self, element: Value, weight: int) -> int:
         place = rank(element, self.order)
@@ -44,17 +44,17 @@ class TableState:
         return self.ranked.add(place, element, weight)
 
     def cancel(self) -> None:
-        """Give back what was taken in since the last commit."""
+        """Undo all changes since the last commit."""
         for place, element, weight in self._undo:
             self.ranked.add(place, element, weight)
         self.commit()
 
     def commit(self) -> None:
-        """What was taken in stays."""
+        """Keep the changes since the last commit."""
         self._undo = []
 
-    def taken(self) -> int:
-        """How many values were read since this was last asked."""
+    def take_read_count(self) -> int:
+        """The number of values read since the last call."""
         count, self.ranked.read = self.ranked.read, 0
         return count
 
@@ -70,5 +70,5 @@ class TableState:
 
     def span(self, start: int, stop: int) -> list[Value]:
         """The values from one place to another, without the keys of their order."""
-        found = self.ranked.span(start, stop)
-        return list(found) if self.order is None else [value for _, value in found]
+        values = self.ranked.span(start, stop)
+        return list(values) if self.order is None else [value for _, value in values]

@@ -42,27 +42,27 @@ def with_below(term: Annotated, f: Callable[[Annotated], Annotated]) -> Annotate
             assert_never(term)
 
 
-def expanded(term: Annotated, names: Names) -> Term:
+def expand(term: Annotated, names: Names) -> Term:
     """The term of our algebra that an annotated term stands for."""
     match term:
         case SMap0(variable, body, source):
             return _each(variable, body, source, names, lambda b: build.tuple_of(build.unit(), b))
         case SMap3(variable, body, source):
-            return _each(variable, body, source, names, _unknown)
+            return _each(variable, body, source, names, _with_lone_value)
         case SMap1(variable, body, source):
-            return _over(variable, body, expanded(source, names), names, build.tuple_of)
+            return _over(variable, body, expand(source, names), names, build.tuple_of)
         case SMap2(variable, body, source):
-            return _over(variable, body, expanded(source, names), names, _passed)
+            return _over(variable, body, expand(source, names), names, _with_lineage)
         case Swap(source):
-            return _mapped(expanded(source, names), names, _swapped)
+            return _map_rows(expand(source, names), names, _swap)
         case Mix(source):
-            return _mixed(expanded(source, names), names)
+            return _mix(expand(source, names), names)
         case Grouped(source):
-            return GroupBy(expanded(source, names))
+            return GroupBy(expand(source, names))
         case CoGrouped(left, right):
-            return CoGroup(expanded(left, names), expanded(right, names))
+            return CoGroup(expand(left, names), expand(right, names))
         case KMap(variable, body, source):
-            return _mapped(expanded(source, names), names, _valued(variable, body))
+            return _map_rows(expand(source, names), names, _map_values(variable, body))
         case _:
             assert_never(term)
 
@@ -72,21 +72,21 @@ def _each(
     body: typed.Expr,
     source: Source,
     names: Names,
-    made: Callable[[typed.Expr], typed.Expr],
+    head_of: Callable[[typed.Expr], typed.Expr],
 ) -> CMap:
     """`made` of every element that the body has for a row of a source."""
     one = names.variable("b", _element(body))
-    head = made(build.var(one))
+    head = head_of(build.var(one))
     return CMap(variable, typed.MapOver(one, body, head, False, type=bag(head.type)), source)
 
 
-def _unknown(pair: typed.Expr) -> typed.Expr:
+def _with_lone_value(pair: typed.Expr) -> typed.Expr:
     """`(k, ((), b))` of `(k, b)`."""
     lone = build.tuple_of(build.unit(), build.item(pair, 1))
     return build.tuple_of(build.item(pair, 0), lone)
 
 
-def _passed(lineage: typed.Expr, pair: typed.Expr) -> typed.Expr:
+def _with_lineage(lineage: typed.Expr, pair: typed.Expr) -> typed.Expr:
     """`(k', (θ, b))` of θ and `(k', b)`."""
     known = build.tuple_of(lineage, build.item(pair, 1))
     return build.tuple_of(build.item(pair, 0), known)
@@ -97,7 +97,7 @@ def _over(
     body: typed.Expr,
     source: Term,
     names: Names,
-    made: Callable[[typed.Expr, typed.Expr], typed.Expr],
+    head_of: Callable[[typed.Expr, typed.Expr], typed.Expr],
 ) -> CMap:
     """`made` of the lineage and each element that the body has for (k, a)."""
     row = names.variable("row", element(source))
@@ -105,35 +105,35 @@ def _over(
     group = build.tuple_of(build.item(lineage, 0), build.item(build.var(row), 1))
     own = substitute(body, {variable: group})
     one = names.variable("b", _element(body))
-    head = made(lineage, build.var(one))
+    head = head_of(lineage, build.var(one))
     return CMap(row, typed.MapOver(one, own, head, False, type=bag(head.type)), source)
 
 
-def _mapped(source: Term, names: Names, made: Callable[[typed.Expr], typed.Expr]) -> CMap:
+def _map_rows(source: Term, names: Names, head_of: Callable[[typed.Expr], typed.Expr]) -> CMap:
     row = names.variable("row", element(source))
-    return CMap(row, build.bag_of(made(build.var(row))), source)
+    return CMap(row, build.bag_of(head_of(build.var(row))), source)
 
 
-def _swapped(row: typed.Expr) -> typed.Expr:
+def _swap(row: typed.Expr) -> typed.Expr:
     """`((k, θ), v)` of `(k, (θ, v))`."""
     known = build.item(row, 1)
     lineage = build.tuple_of(build.item(row, 0), build.item(known, 0))
     return build.tuple_of(lineage, build.item(known, 1))
 
 
-def _valued(variable: typed.Variable, body: typed.Expr) -> Callable[[typed.Expr], typed.Expr]:
-    def made(row: typed.Expr) -> typed.Expr:
+def _map_values(variable: typed.Variable, body: typed.Expr) -> Callable[[typed.Expr], typed.Expr]:
+    def map_value(row: typed.Expr) -> typed.Expr:
         value = substitute(body, {variable: build.item(row, 1)})
         return build.tuple_of(build.item(row, 0), value)
 
-    return made
+    return map_value
 
 
-def _mixed(source: Term, names: Names) -> CMap:
+def _mix(source: Term, names: Names) -> CMap:
     row = names.variable("row", element(source))
     sides = build.item(build.var(row), 1)
     first, second = (_by_lineage(build.item(sides, place), names) for place in (0, 1))
-    a, b = (names.variable(name, _element(each)) for name, each in (("xs", first), ("ys", second)))
+    a, b = (names.variable(name, _element(side)) for name, side in (("xs", first), ("ys", second)))
     lineages = build.tuple_of(build.item(build.var(a), 0), build.item(build.var(b), 0))
     key = build.tuple_of(build.item(build.var(row), 0), lineages)
     value = build.tuple_of(build.item(build.var(a), 1), build.item(build.var(b), 1))

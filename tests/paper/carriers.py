@@ -46,7 +46,7 @@ def is_keyed(monoid: Monoid) -> bool:
 def same(monoid: Monoid, one: Any, other: Any) -> bool:
     """Whether two elements of a monoid are the same."""
     if is_product(monoid):
-        return all(same(each, a, b) for each, a, b in zip(monoid.parts, one, other, strict=True))
+        return all(same(part, a, b) for part, a, b in zip(monoid.parts, one, other, strict=True))
     if is_keyed(monoid):
         (part,) = monoid.parts
         return one.keys() == other.keys() and all(
@@ -67,7 +67,7 @@ def diminisher(monoid: Monoid) -> Operation:
         (part,) = monoid.parts
         return _left_outer(part, diminisher(part))
     if is_product(monoid):
-        return by_parts([diminisher(each) for each in monoid.parts])
+        return by_parts([diminisher(part) for part in monoid.parts])
     if monoid == INVARIANT:
         return monoid.merge
     if monoid in (BAG, SUM, COUNT, FLOATS):
@@ -76,14 +76,14 @@ def diminisher(monoid: Monoid) -> Operation:
 
 
 def _left_outer(part: Monoid, inner: Operation) -> Operation:
-    def joined(old: KeyedValues, gone: KeyedValues) -> KeyedValues:
+    def diminish(old: KeyedValues, gone: KeyedValues) -> KeyedValues:
         return {
             key: (k, inner(value, gone[key][1]) if key in gone else value)
             for key, (k, value) in old.items()
             if key not in gone or not same(part, value, gone[key][1])
         }
 
-    return joined
+    return diminish
 
 
 def by_parts(inner: list[Operation]) -> Operation:
@@ -99,7 +99,7 @@ def carrier(monoid: Monoid, value: Value) -> Any:
     """A value of the language as an element of a monoid."""
     if is_product(monoid):
         parts = value.values_ if isinstance(value, RecordValue) else value
-        return tuple(carrier(each, part) for each, part in zip(monoid.parts, parts, strict=True))
+        return tuple(carrier(inner, part) for inner, part in zip(monoid.parts, parts, strict=True))
     if monoid == BAG:
         return Weighted((row, 1) for row in value)
     if monoid == SUM:
@@ -109,26 +109,26 @@ def carrier(monoid: Monoid, value: Value) -> Any:
     return value
 
 
-def language_value(monoid: Monoid, type_: Type, found: Any) -> Value:
+def language_value(monoid: Monoid, type_: Type, carried: Any) -> Value:
     """An element of a monoid as a value of the language, of a type."""
     if is_product(monoid):
-        return _several(monoid, type_, found)
+        return _several(monoid, type_, carried)
     if monoid == BAG:
-        return found.bag()
+        return carried.bag()
     if monoid in (SUM, FLOATS):
-        return sum_part_value(found, type_)
-    return found
+        return sum_part_value(carried, type_)
+    return carried
 
 
-def _several(monoid: Monoid, type_: Type, found: Any) -> Value:
+def _several(monoid: Monoid, type_: Type, carried: Any) -> Value:
     match type_:
         case Tuple(items):
-            parts = zip(monoid.parts, items, found, strict=True)
-            return tuple(language_value(each, one, part) for each, one, part in parts)
+            parts = zip(monoid.parts, items, carried, strict=True)
+            return tuple(language_value(inner, one, part) for inner, one, part in parts)
         case Record(fields):
-            both = zip(monoid.parts, fields, found, strict=True)
+            both = zip(monoid.parts, fields, carried, strict=True)
             return RecordValue(
-                (name, language_value(each, one, part)) for each, (name, one), part in both
+                (name, language_value(inner, one, part)) for inner, (name, one), part in both
             )
         case _:
             raise TypeError(f"{type_} has no parts")
@@ -139,20 +139,20 @@ def diffusion(monoid: Monoid) -> Operation:
     if is_keyed(monoid):
         return _right_outer(diffusion(monoid.parts[0]))
     if is_product(monoid):
-        return by_parts([diffusion(each) for each in monoid.parts])
+        return by_parts([diffusion(part) for part in monoid.parts])
     return monoid.merge
 
 
 def _right_outer(inner: Operation) -> Operation:
-    def joined(old: KeyedValues, new: KeyedValues) -> KeyedValues:
+    def diffuse(old: KeyedValues, new: KeyedValues) -> KeyedValues:
         return {
             key: (k, inner(old[key][1], value) if key in old else value)
             for key, (k, value) in new.items()
         }
 
-    return joined
+    return diffuse
 
 
-def replaced(old: KeyedValues, new: KeyedValues) -> KeyedValues:
-    """`new` in the place of `old` at its keys: what a diffused state is for."""
+def replace_at_keys(old: KeyedValues, new: KeyedValues) -> KeyedValues:
+    """`old` with the values of `new` at its keys, as a diffused state is used."""
     return {**old, **new}

@@ -24,9 +24,9 @@ from tests.paper.annotated import with_below
 
 def pulled_out(term: Annotated, names: Names) -> Annotated:
     """A term whose kMaps stand at its top, as one, or have become part of what is above them."""
-    inner = with_below(term, lambda each: pulled_out(each, names))
-    found = pull_out(inner, names)
-    return inner if found is None else found
+    inner = with_below(term, lambda part: pulled_out(part, names))
+    outer = pull_out(inner, names)
+    return inner if outer is None else outer
 
 
 def pull_out(term: Annotated, names: Names) -> Annotated | None:
@@ -46,7 +46,7 @@ def pull_out(term: Annotated, names: Names) -> Annotated | None:
         case CoGrouped(KMap() as left, KMap() as right):
             return _both(left, right, names)
         case Swap(KMap() as below):
-            return _swapped(below, names)
+            return _swap(below, names)
         case _:
             return None
 
@@ -58,8 +58,8 @@ def _through(
     assert isinstance(group.type, Tuple)
     variable = names.variable(group.name, Tuple((group.type.items[0], below.variable.type)))
     key, value = (build.item(build.var(variable), place) for place in (0, 1))
-    made = substitute(below.body, {below.variable: value})
-    return variable, substitute(body, {group: build.tuple_of(key, made)})
+    inner = substitute(below.body, {below.variable: value})
+    return variable, substitute(body, {group: build.tuple_of(key, inner)})
 
 
 def _map(below: KMap, rows: typed.Expr, names: Names) -> typed.Expr:
@@ -77,7 +77,7 @@ def _both(left: KMap, right: KMap, names: Names) -> KMap:
     return KMap(both, body, CoGrouped(left.source, right.source))
 
 
-def _swapped(below: KMap, names: Names) -> KMap | None:
+def _swap(below: KMap, names: Names) -> KMap | None:
     """The rule of swap, where the kMap passes the lineage on as it is."""
     match below.body:
         case typed.MakeTuple((typed.Item(typed.Var(variable), 0), value)) if (

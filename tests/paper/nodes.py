@@ -23,13 +23,13 @@ def _judgments(plan: Plan, place: int) -> tuple[Judgment, ...]:
     match plan.nodes[place]:
         case Join(group=group, body=body):
             one_at_a_time = ((BAG, INVARIANT), (INVARIANT, BAG))
-            found = [judge(body, _growth(group, sides)) for sides in one_at_a_time]
-            return tuple(each for each in found if each is not None)
+            judgments_by_side = [judge(body, _growth(group, sides)) for sides in one_at_a_time]
+            return tuple(judgment for judgment in judgments_by_side if judgment is not None)
         case Groups(inputs=places, group=group, requests=requests):
             sides = tuple(INVARIANT if plan.edges[at].invariant else BAG for at in places)
             growth = _growth(group, sides)
-            kept = [split(each.expr, growth, Names(0)).kept for each in requests]
-            judgments = [each.judgment for parts in kept for each in parts]
+            kept = [split(request.expr, growth, Names(0)).kept for request in requests]
+            judgments = [part.judgment for parts in kept for part in parts]
             return tuple(dict.fromkeys(judgments))
         case _:
             return ()

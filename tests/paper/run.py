@@ -21,90 +21,90 @@ from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.walk import substitute
 from incmrql.values import Bag, Value, encode
-from tests.paper.annotated import expanded
+from tests.paper.annotated import expand
 from tests.paper.carriers import carrier, diffusion, language_value
 
 X = TypeVar("X")
 
 
-def state_of(made: Construction, env: Environment) -> Any:
+def state_of(construction: Construction, env: Environment) -> Any:
     """h: the state over the data of an environment."""
-    rows = elements(_term(made), env)
-    if made.merge == BAG:
+    rows = elements(_term(construction), env)
+    if construction.merge == BAG:
         return Weighted((row, 1) for row in rows)
-    (part,) = made.merge.parts
+    (part,) = construction.merge.parts
     pairs = [(theta, carrier(part, value)) for theta, value in rows]
-    if isinstance(made.answer, Reduced):
-        first = [((), part.zero)] if isinstance(made.h, SMap0) else []
-        return reduced(part, first + pairs)
+    if isinstance(construction.answer, Reduced):
+        first = [((), part.zero)] if isinstance(construction.h, SMap0) else []
+        return reduce_by_key(part, first + pairs)
     return _unique(pairs)
 
 
-def _term(made: Construction) -> Term:
-    numbers = [v.number for v in variables_of((made.h, made.form.body))]
-    return expanded(made.h, Names(max(numbers, default=0)))
+def _term(construction: Construction) -> Term:
+    numbers = [v.number for v in variables_of((construction.h, construction.form.body))]
+    return expand(construction.h, Names(max(numbers, default=0)))
 
 
-def reduced(part: Monoid, pairs: Sequence[tuple[Value, Any]]) -> KeyedValues:
+def reduce_by_key(part: Monoid, pairs: Sequence[tuple[Value, Any]]) -> KeyedValues:
     """reduce(⇑ ⊕, X): the values of each key merged."""
-    found: dict[bytes, tuple[Value, Any]] = {}
+    merged_by_key: dict[bytes, tuple[Value, Any]] = {}
     for key, value in pairs:
         known = encode(key)
-        merged = part.merge(found[known][1], value) if known in found else value
-        found[known] = (key, merged)
-    return found
+        merged = part.merge(merged_by_key[known][1], value) if known in merged_by_key else value
+        merged_by_key[known] = (key, merged)
+    return merged_by_key
 
 
 def _unique(pairs: Sequence[tuple[Value, Any]]) -> KeyedValues:
-    found = {encode(key): (key, value) for key, value in pairs}
-    if len(found) < len(pairs):
+    by_key = {encode(key): (key, value) for key, value in pairs}
+    if len(by_key) < len(pairs):
         raise InternalError("a lineage is there twice")
-    return found
+    return by_key
 
 
-def answer_of(made: Construction, state: Any, env: Environment) -> Value:
+def answer_of(construction: Construction, state: Any, env: Environment) -> Value:
     """a: the collection, or for a header the bag of its one value."""
-    rows = Bag(_answers(made, state, env))
-    if made.total is None:
+    rows = Bag(_answers(construction, state, env))
+    if construction.total is None:
         return rows
-    return Bag([evaluate(made.total.head, env.bind(made.total.members, rows))])
+    return Bag([evaluate(construction.total.head, env.bind(construction.total.members, rows))])
 
 
-def _answers(made: Construction, state: Any, env: Environment) -> list[Value]:
-    match made.answer:
+def _answers(construction: Construction, state: Any, env: Environment) -> list[Value]:
+    match construction.answer:
         case Projected():
             return [value for _, value in state.bag()]
         case Reduced(parts):
-            (monoid,) = made.merge.parts
+            (monoid,) = construction.merge.parts
             total = monoid.total([value for _, value in state.values()])
-            return [evaluate(parts.rest, _bound(parts, monoid, total, env))]
+            return [evaluate(parts.rest, _bind_kept(parts, monoid, total, env))]
         case PerKey(group, parts):
-            (monoid,) = made.merge.parts
-            by_key = reduced(monoid, [(theta[0], value) for theta, value in state.values()])
-            found: list[Value] = []
+            (monoid,) = construction.merge.parts
+            by_key = reduce_by_key(monoid, [(theta[0], value) for theta, value in state.values()])
+            answers: list[Value] = []
             for key, (_, values) in by_key.values():
-                inner = _bound(parts, parts.monoid, values, env.bind(group, (key, None)))
-                found += evaluate(parts.rest, inner) or ()
-            return found
+                inner = _bind_kept(parts, parts.monoid, values, env.bind(group, (key, None)))
+                answers += evaluate(parts.rest, inner) or ()
+            return answers
 
 
-def _bound(parts: Split, monoid: Monoid, values: Any, env: Environment) -> Environment:
-    """What is kept, in the variables that F finds it in."""
-    found = language_value(monoid, parts.values.type, values)
-    for each, value in zip(parts.kept, found, strict=True):
-        env = env.bind(each.variable, value)
+def _bind_kept(parts: Split, monoid: Monoid, values: Any, env: Environment) -> Environment:
+    """Bind the kept values to the variables that F reads."""
+    kept_values = language_value(monoid, parts.values.type, values)
+    for part, value in zip(parts.kept, kept_values, strict=True):
+        env = env.bind(part.variable, value)
     return env
 
 
 def answer_whole(whole: Whole, states: Sequence[Any], env: Environment) -> Value:
     """The result of a query from the states of its parts."""
     start = env
-    for (variable, made), state in zip(whole.parts, states, strict=True):
-        env = env.bind(variable, answer_of(made, state, start))
+    for (variable, construction), state in zip(whole.parts, states, strict=True):
+        env = env.bind(variable, answer_of(construction, state, start))
     return evaluate(whole.result, env)
 
 
-def iterated(
+def iterate(
     monoid: Monoid,
     state: Any,
     start: X,
@@ -112,7 +112,7 @@ def iterated(
     h: Callable[[X], Any],
     a: Callable[[Any], X],
 ) -> Any:
-    """The paper's loop: ΔT ← T ⊗^ h(ΔX), ΔX ← a(ΔT), so many times, and at last T ⊗ ΔT.
+    """The paper's loop: `steps` times ΔT ← T ⊗^ h(ΔX), ΔX ← a(ΔT); then T ⊗ ΔT.
 
     `h` is that of the change.  Approximate, and for ⊗ that is not idempotent T counts twice.
     """
@@ -125,4 +125,4 @@ def iterated(
 
 def together(parts: Split) -> typed.Expr:
     """F(e1, …, en): the expression that was taken apart, opened."""
-    return substitute(parts.rest, {each.variable: each.expr for each in parts.kept})
+    return substitute(parts.rest, {part.variable: part.expr for part in parts.kept})

@@ -41,7 +41,7 @@ class Case:
     def env(self, tables: Tables) -> Environment:
         return Environment(new_world(self.script, registered={**EMPTY, **tables}))
 
-    def expected(self, tables: Tables) -> Value:
+    def evaluator_answer(self, tables: Tables) -> Value:
         return evaluate(self.script.items[-1].expr, self.env(tables))
 
     @cached_property

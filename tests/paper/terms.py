@@ -64,24 +64,24 @@ def judge_term(term: Term) -> TermJudgment | None:
         case _ if not is_growing(term) and not _is_random(term) and _is_closed(term):
             return TermJudgment("box", term, INVARIANT)
         case Union(parts):
-            found = [_known(part, (BAG,)) for part in parts]
-            premises = tuple(each for each in found if each is not None)
+            inner = [_judgment_among(part, (BAG,)) for part in parts]
+            premises = tuple(judgment for judgment in inner if judgment is not None)
             complete = len(premises) == len(parts)
             return TermJudgment("union", term, BAG, premises) if complete else None
         case GroupBy(source):
-            below = _known(source, (BAG,))
+            below = _judgment_among(source, (BAG,))
             return below and TermJudgment("groupBy", term, keyed_map(BAG), (below,))
         case CoGroup(left, right):
-            return _cogrouped(term, left, right)
+            return _judge_cogroup(term, left, right)
         case CMap():
-            return _mapped(term)
+            return _judge_map(term)
         case _:
             return None
 
 
 def _is_closed(term: Term) -> bool:
     """Whether a term uses nothing that stands elsewhere and may grow."""
-    return not any(isinstance(each, Loop | Shared) for each in terms(term))
+    return not any(isinstance(part, Loop | Shared) for part in terms(term))
 
 
 def _is_random(term: Term) -> bool:
@@ -96,22 +96,22 @@ def _is_random(term: Term) -> bool:
             return False
 
 
-def _known(term: Term, wanted: tuple[Monoid, ...]) -> TermJudgment | None:
-    found = judge_term(term)
-    return found if found is not None and found.monoid in wanted else None
+def _judgment_among(term: Term, wanted: tuple[Monoid, ...]) -> TermJudgment | None:
+    judgment = judge_term(term)
+    return judgment if judgment is not None and judgment.monoid in wanted else None
 
 
-def _cogrouped(term: Term, left: Term, right: Term) -> TermJudgment | None:
-    sides = [_known(side, (BAG, INVARIANT)) for side in (left, right)]
-    found = tuple(side for side in sides if side is not None)
-    if len(found) < 2:
+def _judge_cogroup(term: Term, left: Term, right: Term) -> TermJudgment | None:
+    sides = [_judgment_among(side, (BAG, INVARIANT)) for side in (left, right)]
+    judged_sides = tuple(side for side in sides if side is not None)
+    if len(judged_sides) < 2:
         return None
     return TermJudgment(
-        "coGroup", term, keyed_map(product(*(side.monoid for side in found))), found
+        "coGroup", term, keyed_map(product(*(side.monoid for side in judged_sides))), judged_sides
     )
 
 
-def _mapped(term: CMap) -> TermJudgment | None:
+def _judge_map(term: CMap) -> TermJudgment | None:
     below = judge_term(term.source)
     if below is None or is_random(term.body):
         return None
@@ -127,10 +127,10 @@ def _mapped(term: CMap) -> TermJudgment | None:
         case typed.MakeCollection((typed.MakeTuple((key, value)),)) if _is_whole_key(
             key, term.variable, pair(term.source)[0]
         ):
-            found = judge(value, growth)
-            if found is None:
+            of_value = judge(value, growth)
+            if of_value is None:
                 return None
-            return TermJudgment("keyed", term, keyed_map(found.monoid), (below, found))
+            return TermJudgment("keyed", term, keyed_map(of_value.monoid), (below, of_value))
         case _:
             return None
 
@@ -147,10 +147,17 @@ def _leaves(type_: Type, path: tuple[int | str, ...]) -> list[tuple[int | str, .
             parts = [(*path, i) for i in range(len(items))]
             types = list(items)
         case Record(fields):
-            parts, types = [(*path, name) for name, _ in fields], [each for _, each in fields]
+            parts, types = (
+                [(*path, name) for name, _ in fields],
+                [field_type for _, field_type in fields],
+            )
         case _:
             return [path]
-    return [leaf for part, each in zip(parts, types, strict=True) for leaf in _leaves(each, part)]
+    return [
+        leaf
+        for part, part_type in zip(parts, types, strict=True)
+        for leaf in _leaves(part_type, part)
+    ]
 
 
 def _paths(expr: typed.Expr, group: typed.Variable) -> list[tuple[int | str, ...]]:

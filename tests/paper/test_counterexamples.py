@@ -15,10 +15,10 @@ from incmrql.errors import InternalError
 from incmrql.paper.inference import NoMonoidError
 from incmrql.plan.monoids import COUNT, MAX, SUM, KeyedValues, keyed_map, product
 from incmrql.values import Bag, Value, encode, identical
-from tests.paper.carriers import NoDiminisherError, diffusion, diminisher, replaced, same
-from tests.paper.run import answer_whole, iterated, state_of
+from tests.paper.carriers import NoDiminisherError, diffusion, diminisher, replace_at_keys, same
+from tests.paper.run import answer_whole, iterate, state_of
 from tests.paper.support import Case, Tables, both, case
-from tests.plan.stepping import Run, deleted, inserted, r, s
+from tests.plan.stepping import Run, deletions, insertions, r, s
 
 AVERAGE = "select (x.A, avg(y.D)) from x in R, y in S where x.B = y.A group by x.A"
 
@@ -26,10 +26,13 @@ AVERAGE = "select (x.A, avg(y.D)) from x in R, y in S where x.B = y.A group by x
 def paper(of: Case, *batches: Tables) -> Value:
     """What state ⊗ h(ΔS) answers after all batches."""
     whole = of.whole
-    state = [made.merge.zero for _, made in whole.parts]
+    state = [construction.merge.zero for _, construction in whole.parts]
     for batch in batches:
         parts = zip(whole.parts, state, strict=True)
-        state = [made.merge.merge(old, state_of(made, of.env(batch))) for (_, made), old in parts]
+        state = [
+            construction.merge.merge(old, state_of(construction, of.env(batch)))
+            for (_, construction), old in parts
+        ]
     return answer_whole(whole, state, of.env({}))
 
 
@@ -37,8 +40,8 @@ def ours(text: str, *batches: Tables) -> Value:
     """What the program of changes answers; the evaluator agrees after every batch."""
     run = Run(text)
     for batch in batches:
-        run.step(inserted(**batch))
-    return run.expected()
+        run.step(insertions(**batch))
+    return run.evaluator_answer()
 
 
 def state(*pairs: tuple[Value, Value]) -> KeyedValues:
@@ -146,38 +149,42 @@ def test_the_diminisher_drops_a_group_that_adds_up_to_what_is_deleted() -> None:
     """A sum over {3, 0} without {3}: both values are 3, the key goes, and {0} is still there."""
     text = "select (k, sum(x.B)) from x in R group by k: x.A"
     of = case(text)
-    ((_, made),) = of.whole.parts
+    ((_, construction),) = of.whole.parts
     before, gone = {"R": Bag([r(1, 3), r(1, 0)])}, {"R": Bag([r(1, 3)])}
-    left = diminisher(made.merge)(state_of(made, of.env(before)), state_of(made, of.env(gone)))
+    left = diminisher(construction.merge)(
+        state_of(construction, of.env(before)), state_of(construction, of.env(gone))
+    )
     assert identical(answer_whole(of.whole, [left], of.env({})), Bag())
     run = Run(text)
-    run.step(inserted(**before))
-    run.step(deleted(**gone))
-    assert identical(run.expected(), Bag([(1, 0)]))
+    run.step(insertions(**before))
+    run.step(deletions(**gone))
+    assert identical(run.evaluator_answer(), Bag([(1, 0)]))
 
 
 def test_the_diminisher_forgets_a_value_of_which_there_was_another() -> None:
     text = "select distinct x.A from x in R"
     of = case(text)
-    ((_, made),) = of.whole.parts
+    ((_, construction),) = of.whole.parts
     before, gone = {"R": Bag([r(1), r(1)])}, {"R": Bag([r(1)])}
-    left = diminisher(made.merge)(state_of(made, of.env(before)), state_of(made, of.env(gone)))
+    left = diminisher(construction.merge)(
+        state_of(construction, of.env(before)), state_of(construction, of.env(gone))
+    )
     assert identical(answer_whole(of.whole, [left], of.env({})), Bag())
     run = Run(text)
-    run.step(inserted(**before))
-    run.step(deleted(**gone))
-    assert identical(run.expected(), Bag([1]))
+    run.step(insertions(**before))
+    run.step(deletions(**gone))
+    assert identical(run.evaluator_answer(), Bag([1]))
 
 
 def test_max_has_no_diminisher() -> None:
     of = case("select (k, max(x.B)) from x in R group by k: x.A")
-    ((_, made),) = of.whole.parts
+    ((_, construction),) = of.whole.parts
     with pytest.raises(NoDiminisherError, match="max"):
-        diminisher(made.merge)
+        diminisher(construction.merge)
     run = Run("select (k, max(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 3), r(1, 7)]))
-    run.step(deleted(R=[r(1, 7)]))
-    assert identical(run.expected(), Bag([(1, 3)]))
+    run.step(insertions(R=[r(1, 3), r(1, 7)]))
+    run.step(deletions(R=[r(1, 7)]))
+    assert identical(run.evaluator_answer(), Bag([(1, 3)]))
 
 
 def test_deleting_what_is_not_there_goes_unnoticed() -> None:
@@ -186,9 +193,9 @@ def test_deleting_what_is_not_there_goes_unnoticed() -> None:
     left = diminisher(merge)(state(("k", (Fraction(3), 2))), state(("k", (Fraction(1), 1))))
     assert left == state(("k", (Fraction(2), 1)))
     run = Run("select (k, avg(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 3), r(1, 0)]))
+    run.step(insertions(R=[r(1, 3), r(1, 0)]))
     with pytest.raises(Exception, match="not there"):
-        run.stepper.step(deleted(R=[r(1, 1)]))
+        run.stepper.step(deletions(R=[r(1, 1)]))
 
 
 # --- loops -------------------------------------------------------------------------------------
@@ -198,9 +205,9 @@ def test_the_last_merge_of_a_loop_counts_the_state_twice() -> None:
     """T = 5, a change of 2: ΔT = T ⊗^ 2 = 7 holds T's part already, and T ⊗ ΔT = 12."""
     merge = keyed_map(SUM)
     old, change = state(("k", 5)), state(("k", 2))
-    after = iterated(merge, old, change, 1, lambda new: new, lambda found: found)
+    after = iterate(merge, old, change, 1, lambda new: new, lambda total: total)
     assert after == state(("k", 12))
-    assert replaced(old, diffusion(merge)(old, change)) == state(("k", 7))
+    assert replace_at_keys(old, diffusion(merge)(old, change)) == state(("k", 7))
 
 
 def test_diffusion_does_not_have_its_property_for_sums() -> None:
@@ -222,10 +229,10 @@ def test_a_loop_with_another_key_at_each_step_leaves_the_old_one_behind() -> Non
     def h(centres: list[float]) -> KeyedValues:
         return state((min(centres, key=lambda centre: abs(centre - 4)), (4, 1)))
 
-    def a(found: KeyedValues) -> list[float]:
-        return sorted(total / count for _, (total, count) in found.values())
+    def a(sums: KeyedValues) -> list[float]:
+        return sorted(total / count for _, (total, count) in sums.values())
 
-    assert a(iterated(merge, old, [1.0], 2, h, a)) == [1.0, 4.0]
+    assert a(iterate(merge, old, [1.0], 2, h, a)) == [1.0, 4.0]
     assert a(merge.merge(old, h([1.0]))) == [2.0], "one step, exactly"
 
 

@@ -33,7 +33,7 @@ from incmrql.plan.monoids import (
 )
 from incmrql.values import encode, exact_sum
 from tests.effort import fewer
-from tests.paper.carriers import diffusion, diminisher, replaced, same
+from tests.paper.carriers import diffusion, diminisher, replace_at_keys, same
 
 numbers = st.integers(-2, 3)
 VALUES: dict[str, tuple[Monoid, st.SearchStrategy[Any]]] = {
@@ -58,10 +58,10 @@ IDEMPOTENT = ("max", "min", "and", "or", "invariant")
 
 def states(values: st.SearchStrategy[Any]) -> st.SearchStrategy[KeyedValues]:
     pairs = st.dictionaries(st.integers(0, 3), values, max_size=4)
-    return pairs.map(lambda found: {encode(k): (k, v) for k, v in found.items()})
+    return pairs.map(lambda entries: {encode(k): (k, v) for k, v in entries.items()})
 
 
-def drawn(name: str, data: st.DataObject) -> tuple[Monoid, KeyedValues, KeyedValues]:
+def draw_case(name: str, data: st.DataObject) -> tuple[Monoid, KeyedValues, KeyedValues]:
     monoid, values = VALUES[name]
     return keyed_map(monoid), data.draw(states(values)), data.draw(states(values))
 
@@ -70,8 +70,8 @@ def drawn(name: str, data: st.DataObject) -> tuple[Monoid, KeyedValues, KeyedVal
 @fewer
 @given(data=st.data())
 def test_a_diffused_state_replaces_what_it_is_made_of(name: str, data: st.DataObject) -> None:
-    merge, old, change = drawn(name, data)
-    after = replaced(old, diffusion(merge)(old, change))
+    merge, old, change = draw_case(name, data)
+    after = replace_at_keys(old, diffusion(merge)(old, change))
     assert same(merge, after, merge.merge(old, change))
 
 
@@ -79,7 +79,7 @@ def test_a_diffused_state_replaces_what_it_is_made_of(name: str, data: st.DataOb
 @fewer
 @given(data=st.data())
 def test_a_diffused_state_has_the_keys_of_the_change_only(name: str, data: st.DataObject) -> None:
-    merge, old, change = drawn(name, data)
+    merge, old, change = draw_case(name, data)
     assert diffusion(merge)(old, change).keys() == change.keys()
 
 
@@ -89,7 +89,7 @@ def test_a_diffused_state_has_the_keys_of_the_change_only(name: str, data: st.Da
 def test_the_property_of_diffusion_where_nothing_counts_twice(
     name: str, data: st.DataObject
 ) -> None:
-    merge, old, change = drawn(name, data)
+    merge, old, change = draw_case(name, data)
     assert merge.idempotent
     spread = merge.merge(old, diffusion(merge)(old, change))
     assert same(merge, spread, merge.merge(old, merge.merge(old, change)))
@@ -101,7 +101,7 @@ def test_the_property_of_diffusion_where_nothing_counts_twice(
 def test_the_property_of_diffusion_where_the_change_has_all_keys(
     name: str, data: st.DataObject
 ) -> None:
-    merge, old, change = drawn(name, data)
+    merge, old, change = draw_case(name, data)
     old = {key: pair for key, pair in old.items() if key in change}
     spread = merge.merge(old, diffusion(merge)(old, change))
     assert same(merge, spread, merge.merge(old, merge.merge(old, change)))
@@ -111,7 +111,7 @@ def test_the_property_of_diffusion_where_the_change_has_all_keys(
 @fewer
 @given(data=st.data())
 def test_the_diminisher_takes_away_what_was_merged(name: str, data: st.DataObject) -> None:
-    merge, kept, gone = drawn(name, data)
+    merge, kept, gone = draw_case(name, data)
     (part,) = merge.parts
     kept = {key: pair for key, pair in kept.items() if not _is_lost(part, key, pair[1], gone)}
     assert same(merge, diminisher(merge)(merge.merge(kept, gone), gone), kept)
@@ -126,7 +126,7 @@ def _is_lost(part: Monoid, key: bytes, value: Any, gone: KeyedValues) -> bool:
 @fewer
 @given(data=st.data())
 def test_all_that_is_taken_away_leaves_the_zero(name: str, data: st.DataObject) -> None:
-    merge, _, gone = drawn(name, data)
+    merge, _, gone = draw_case(name, data)
     assert same(merge, diminisher(merge)(gone, gone), merge.zero)
 
 

@@ -20,10 +20,10 @@ from incmrql.types.model import bag
 from incmrql.values import Bag, identical
 from tests.algebra.check import Checker
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.generators.tables import tables
-from tests.paper.annotated import expanded
+from tests.paper.annotated import expand
 from tests.paper.support import Case, Tables, case
 from tests.plan.stepping import r, s
 
@@ -71,7 +71,7 @@ def test_total_aggregates_have_a_header() -> None:
 
 
 @fewer
-@given(text=shaped(), data=tables(), ours=st.booleans())
+@given(text=shape_queries(), data=tables(), ours=st.booleans())
 def test_forms_are_normal_and_mean_the_same(text: str, data: Tables, ours: bool) -> None:
     """Of queries in our own normal form too, where parts share terms."""
     try:
@@ -91,37 +91,37 @@ def means_the_same(of: Case, query: Query, data: Tables) -> None:
         if form.total is not None:
             rows = Bag([evaluate(form.total.head, start.bind(form.total.members, rows))])
         env = env.bind(variable, rows)
-    assert identical(evaluate(query.result, env), of.expected(data))
+    assert identical(evaluate(query.result, env), of.evaluator_answer(data))
 
 
 def test_what_parts_share_is_written_out() -> None:
     groups = "(select (k, count(x)) from x in R group by k: x.A)"
     of = case(f"((select k from (k, n) in {groups}), max(select n from (k, n) in {groups}))")
     query, _ = normal_form(of.query)
-    assert any(isinstance(each, Shared) for _, term in query.parts for each in terms(term))
+    assert any(isinstance(part, Shared) for _, term in query.parts for part in terms(term))
     means_the_same(of, query, {"R": Bag([r(1), r(1), r(2)])})
 
 
 @fewer
-@given(text=shaped(), data=tables())
+@given(text=shape_queries(), data=tables())
 def test_lineage_can_be_forgotten(text: str, data: Tables) -> None:
     """T'(T_c[c]) = c, for functions that are ⊎ and joins that drop rows without partners."""
     try:
         of = case(text)
-        found = forms(of)
+        all_forms = forms(of)
     except QueryError as error:
         reject_if_refused(error)
     except OutsideError:
         return
-    for form in found:
+    for form in all_forms:
         for pairs in inner(form.body):
             forgets(pairs, of, data)
 
 
 def inner(term: Term) -> list[Term]:
     """The terms that groupBys and coGroups are over."""
-    groups = [each for each in terms(term) if isinstance(each, GroupBy | CoGroup)]
-    return [below for each in groups for below in children(each)]
+    groups = [part for part in terms(term) if isinstance(part, GroupBy | CoGroup)]
+    return [below for group in groups for below in children(group)]
 
 
 def forgets(pairs: Term, of: Case, data: Tables) -> bool:
@@ -135,7 +135,7 @@ def forgets(pairs: Term, of: Case, data: Tables) -> bool:
         return False
     names = names_after(of.query)
     names.last += 10_000
-    term = expanded(annotated, names)
+    term = expand(annotated, names)
     rows = names.variable("rows", bag(element(term)))
     Checker().query(Query(((rows, term),), build.var(rows)))
     env = of.env(data)

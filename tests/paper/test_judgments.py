@@ -22,7 +22,7 @@ from incmrql.types.model import LONG, Collection, Data, Record, Tuple, Type, bag
 from incmrql.types.walk import free_variables, nodes
 from incmrql.values import Bag, Value, identical
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.generators.queries import queries
 from tests.generators.tables import values
@@ -58,14 +58,14 @@ def growths(map_: CMap) -> Iterator[Growth]:
             return
 
 
-def judged(of: Case) -> Iterator[tuple[Growth, Judgment]]:
-    """What is judged in a query: every sub-term of every function of groups."""
+def judgments_of(of: Case) -> Iterator[tuple[Growth, Judgment]]:
+    """The judgments of a query: for every sub-term of every function of groups."""
     for map_ in of.maps():
         for growth in growths(map_):
             for expr in nodes(open_aggregates(map_.body)):
-                found = judge(expr, growth) if free_variables(expr) <= growth.keys() else None
-                if found is not None:
-                    yield growth, found
+                judgment = judge(expr, growth) if free_variables(expr) <= growth.keys() else None
+                if judgment is not None:
+                    yield growth, judgment
 
 
 def derivation(judgment: Judgment) -> Iterator[Judgment]:
@@ -79,7 +79,7 @@ def drawable(type_: Type) -> bool:
         case Tuple(items):
             return all(map(drawable, items))
         case Record(fields):
-            return all(drawable(each) for _, each in fields)
+            return all(drawable(field_type) for _, field_type in fields)
         case Collection(_, inside):
             return drawable(inside)
         case _:
@@ -91,11 +91,13 @@ def bag_of(data: st.DataObject, type_: Type) -> Bag:
     return Bag(data.draw(st.lists(values(type_.element), max_size=3)))
 
 
-def grown(data: st.DataObject, monoid: Monoid, type_: Type) -> tuple[Value, ...]:
-    """Two values and what they are together."""
+def parts_and_whole(data: st.DataObject, monoid: Monoid, type_: Type) -> tuple[Value, ...]:
+    """Two values and their sum."""
     if is_product(monoid):
         assert isinstance(type_, Tuple)
-        parts = [grown(data, m, t) for m, t in zip(monoid.parts, type_.items, strict=True)]
+        parts = [
+            parts_and_whole(data, m, t) for m, t in zip(monoid.parts, type_.items, strict=True)
+        ]
         return tuple(zip(*parts, strict=True))
     if monoid == INVARIANT:
         value = bag_of(data, type_) if isinstance(type_, Collection) else data.draw(values(type_))
@@ -104,31 +106,31 @@ def grown(data: st.DataObject, monoid: Monoid, type_: Type) -> tuple[Value, ...]
     return one, other, Bag([*one, *other])
 
 
-def holds(growth: Growth, found: Judgment, env: Environment, data: st.DataObject) -> None:
+def holds(growth: Growth, judgment: Judgment, env: Environment, data: st.DataObject) -> None:
     """The law of a judgment, for random groups."""
     ((variable, monoid),) = growth.items()
-    parts = grown(data, monoid, variable.type)
-    assert found.subject is not None
-    one, other, whole = (evaluate(found.subject, env.bind(variable, part)) for part in parts)
-    if found.monoid == INVARIANT:
-        assert identical(one, whole), show_judgment(found)
-        assert identical(other, whole), show_judgment(found)
+    parts = parts_and_whole(data, monoid, variable.type)
+    assert judgment.subject is not None
+    one, other, whole = (evaluate(judgment.subject, env.bind(variable, part)) for part in parts)
+    if judgment.monoid == INVARIANT:
+        assert identical(one, whole), show_judgment(judgment)
+        assert identical(other, whole), show_judgment(judgment)
         return
-    merged = found.monoid.merge(carrier(found.monoid, one), carrier(found.monoid, other))
-    assert same(found.monoid, merged, carrier(found.monoid, whole)), show_judgment(found)
+    merged = judgment.monoid.merge(carrier(judgment.monoid, one), carrier(judgment.monoid, other))
+    assert same(judgment.monoid, merged, carrier(judgment.monoid, whole)), show_judgment(judgment)
 
 
 @fewer
-@given(text=shaped() | queries(), data=st.data())
+@given(text=shape_queries() | queries(), data=st.data())
 def test_what_is_judged_is_a_homomorphism(text: str, data: st.DataObject) -> None:
     try:
         of = case(text)
     except QueryError as error:
         reject_if_refused(error)
     env = of.env({})
-    for growth, found in judged(of):
+    for growth, judgment in judgments_of(of):
         if all(drawable(variable.type) for variable in growth):
-            holds(growth, found, env, data)
+            holds(growth, judgment, env, data)
 
 
 @pytest.mark.parametrize("rule", REACHED_BY)
@@ -136,9 +138,9 @@ def test_what_is_judged_is_a_homomorphism(text: str, data: st.DataObject) -> Non
 @given(data=st.data())
 def test_every_rule_is_sound_where_it_is_reached(rule: Rule, data: st.DataObject) -> None:
     of = case(REACHED_BY[rule])
-    found = [(g, j) for g, j in judged(of) if any(d.rule == rule for d in derivation(j))]
-    assert found, rule
-    for growth, judgment in found:
+    cases = [(g, j) for g, j in judgments_of(of) if any(d.rule == rule for d in derivation(j))]
+    assert cases, rule
+    for growth, judgment in cases:
         holds(growth, judgment, of.env({}), data)
 
 
@@ -160,7 +162,10 @@ def of_group(text: str) -> list[str]:
     expr, group = body(text)
     growth = {group: product(INVARIANT, BAG)}
     asked = [e for e in nodes(expr) if isinstance(e, typed.Aggregate) and "total" not in e.function]
-    return [str(found.monoid) if found else "none" for found in (judge(e, growth) for e in asked)]
+    return [
+        str(judgment.monoid) if judgment else "none"
+        for judgment in (judge(e, growth) for e in asked)
+    ]
 
 
 def test_a_condition_over_what_grows_has_no_monoid() -> None:
@@ -207,8 +212,8 @@ def test_a_loop_over_two_bags_that_grow_has_no_monoid() -> None:
 
 def test_the_sides_of_a_join_grow_one_at_a_time_only() -> None:
     expr, group = body("select (x.A, y.D) from x in R, y in S where x.B = y.A")
-    found = [judge(expr, {group: product(INVARIANT, product(*sides))}) for sides in SIDES]
-    assert [each and str(each.monoid) for each in found] == [None, "⊎", "⊎"]
+    of_sides = [judge(expr, {group: product(INVARIANT, product(*sides))}) for sides in SIDES]
+    assert [judgment and str(judgment.monoid) for judgment in of_sides] == [None, "⊎", "⊎"]
 
 
 def test_median_has_no_monoid() -> None:
@@ -224,7 +229,7 @@ def test_what_is_random_is_not_even_invariant() -> None:
 
 
 @fewer
-@given(text=shaped() | queries())
+@given(text=shape_queries() | queries())
 def test_what_is_additive_in_a_side_is_a_homomorphism_of_it(text: str) -> None:
     """`judge.py` is this inference for bags, one side growing at a time."""
     try:
@@ -246,13 +251,13 @@ def agrees(
 ) -> None:
     grow = [BAG if place == side else INVARIANT for place in range(count)]
     value = grow[0] if count == 1 else product(*grow)
-    found = judge(expr, {group: product(INVARIANT, value)})
-    assert found is not None
-    assert found.monoid == (BAG if additive else INVARIANT)
+    judgment = judge(expr, {group: product(INVARIANT, value)})
+    assert judgment is not None
+    assert judgment.monoid == (BAG if additive else INVARIANT)
 
 
 @fewer
-@given(text=shaped() | queries(), data=st.data())
+@given(text=shape_queries() | queries(), data=st.data())
 def test_a_function_is_what_it_is_split_into(text: str, data: st.DataObject) -> None:
     try:
         of = case(text)
@@ -264,7 +269,7 @@ def test_a_function_is_what_it_is_split_into(text: str, data: st.DataObject) -> 
             group = element(map_.source)
             if drawable(group):
                 monoid = growth[map_.variable]
-                env = of.env({}).bind(map_.variable, grown(data, monoid, group)[2])
+                env = of.env({}).bind(map_.variable, parts_and_whole(data, monoid, group)[2])
                 assert identical(evaluate(map_.body, env), evaluate(together(parts), env))
-                assert all(judge(each.expr, growth) == each.judgment for each in parts.kept)
-                assert all(free_variables(each.expr) <= growth.keys() for each in parts.kept)
+                assert all(judge(part.expr, growth) == part.judgment for part in parts.kept)
+                assert all(free_variables(part.expr) <= growth.keys() for part in parts.kept)

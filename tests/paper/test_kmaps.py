@@ -28,7 +28,7 @@ from incmrql.types.model import LONG, Collection, Tuple, Type
 from incmrql.values import Bag, identical
 from tests.effort import fewer
 from tests.generators.tables import tables
-from tests.paper.annotated import expanded
+from tests.paper.annotated import expand
 from tests.paper.kmaps import pull_out, pulled_out
 from tests.paper.support import Case, Tables, case
 
@@ -41,7 +41,7 @@ def scan() -> Scan:
 
 
 def values_of(term: Annotated) -> Type:
-    pair = element(expanded(term, NAMES))
+    pair = element(expand(term, NAMES))
     assert isinstance(pair, Tuple)
     return pair.items[1]
 
@@ -53,13 +53,13 @@ def pairs() -> SMap3:
     return SMap3(row, build.bag_of(build.tuple_of(*fields)), scan())
 
 
-def lineaged() -> Annotated:
+def with_lineage() -> Annotated:
     """((x.A, ()), {x.B})."""
     return Grouped(Swap(pairs()))
 
 
-def tagged(source: Annotated, mark: int) -> KMap:
-    """A kMap that puts a mark beside a value, so that nothing it does goes unseen."""
+def marking_kmap(source: Annotated, mark: int) -> KMap:
+    """A kMap that adds a mark to each value, so that its effect is visible."""
     value = NAMES.variable("v", values_of(source))
     return KMap(value, build.tuple_of(_const(mark), build.var(value)), source)
 
@@ -75,9 +75,9 @@ def _const(number: int) -> typed.Expr:
     return typed.Const(number, type=LONG)
 
 
-def keyed(kind: type[SMap1] | type[SMap2], source: Annotated) -> Annotated:
+def keyed_by(kind: type[SMap1] | type[SMap2], source: Annotated) -> Annotated:
     """{(k, v)} or {(v, k)} of every (k, v)."""
-    row = element(expanded(source, NAMES))
+    row = element(expand(source, NAMES))
     assert isinstance(row, Tuple)
     lineage, value = row.items
     assert isinstance(lineage, Tuple)
@@ -87,17 +87,17 @@ def keyed(kind: type[SMap1] | type[SMap2], source: Annotated) -> Annotated:
 
 
 RULES: dict[str, Callable[[], Annotated]] = {
-    "kMap of kMap": lambda: tagged(tagged(lineaged(), 1), 2),
-    "sMap1": lambda: keyed(SMap1, tagged(lineaged(), 1)),
-    "sMap2": lambda: keyed(SMap2, tagged(lineaged(), 1)),
-    "groupBy": lambda: Grouped(tagged(Swap(pairs()), 1)),
-    "coGroup": lambda: CoGrouped(tagged(pairs(), 1), tagged(pairs(), 2)),
+    "kMap of kMap": lambda: marking_kmap(marking_kmap(with_lineage(), 1), 2),
+    "sMap1": lambda: keyed_by(SMap1, marking_kmap(with_lineage(), 1)),
+    "sMap2": lambda: keyed_by(SMap2, marking_kmap(with_lineage(), 1)),
+    "groupBy": lambda: Grouped(marking_kmap(Swap(pairs()), 1)),
+    "coGroup": lambda: CoGrouped(marking_kmap(pairs(), 1), marking_kmap(pairs(), 2)),
     "swap": lambda: Swap(tagged_under_key(pairs(), 1)),
 }
 
 
 def rows(term: Annotated, data: Tables) -> Bag:
-    return Bag(elements(expanded(term, NAMES), OF.env(data)))
+    return Bag(elements(expand(term, NAMES), OF.env(data)))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -105,10 +105,10 @@ def rows(term: Annotated, data: Tables) -> Bag:
 @given(data=tables())
 def test_each_rule_keeps_the_meaning(rule: str, data: Tables) -> None:
     term = RULES[rule]()
-    found = pull_out(term, NAMES)
-    assert found is not None
-    assert found != term
-    assert identical(rows(found, data), rows(term, data))
+    rewritten = pull_out(term, NAMES)
+    assert rewritten is not None
+    assert rewritten != term
+    assert identical(rows(rewritten, data), rows(term, data))
 
 
 def kmaps(term: Annotated) -> int:
@@ -117,12 +117,14 @@ def kmaps(term: Annotated) -> int:
 
 WHOLE: dict[str, Callable[[], Annotated]] = {
     "below a group-by": lambda: Grouped(Swap(tagged_under_key(pairs(), 1))),
-    "below a coGroup": lambda: keyed(
+    "below a coGroup": lambda: keyed_by(
         SMap1,
         Mix(CoGrouped(tagged_under_key(pairs(), 1), tagged_under_key(pairs(), 2))),
     ),
-    "twice": lambda: tagged(Grouped(Swap(tagged_under_key(pairs(), 1))), 2),
-    "under a map": lambda: keyed(SMap1, tagged(Grouped(tagged(Swap(pairs()), 1)), 2)),
+    "twice": lambda: marking_kmap(Grouped(Swap(tagged_under_key(pairs(), 1))), 2),
+    "under a map": lambda: keyed_by(
+        SMap1, marking_kmap(Grouped(marking_kmap(Swap(pairs()), 1)), 2)
+    ),
 }
 
 
@@ -133,10 +135,10 @@ WHOLE: dict[str, Callable[[], Annotated]] = {
 @given(data=tables())
 def test_kmaps_end_at_the_top_or_in_what_is_above(name: str, left: int, data: Tables) -> None:
     term = WHOLE[name]()
-    found = pulled_out(term, NAMES)
-    assert kmaps(found) == left
-    assert not any(map(kmaps, below(found)))
-    assert identical(rows(found, data), rows(term, data))
+    rewritten = pulled_out(term, NAMES)
+    assert kmaps(rewritten) == left
+    assert not any(map(kmaps, below(rewritten)))
+    assert identical(rows(rewritten, data), rows(term, data))
 
 
 @fewer
@@ -144,14 +146,14 @@ def test_kmaps_end_at_the_top_or_in_what_is_above(name: str, left: int, data: Ta
 def test_a_kmap_below_mix_stays(data: Tables) -> None:
     """The paper has no rule for mix: the kMap of both sides ends below it."""
     term = WHOLE["below a coGroup"]()
-    found = pulled_out(term, NAMES)
-    assert kmaps(found) == 1
-    assert identical(rows(found, data), rows(term, data))
+    rewritten = pulled_out(term, NAMES)
+    assert kmaps(rewritten) == 1
+    assert identical(rows(rewritten, data), rows(term, data))
 
 
 def test_marks_are_seen() -> None:
-    term = tagged(lineaged(), 1)
+    term = marking_kmap(with_lineage(), 1)
     data = {"R": OF.env({}).world.registered["R"]}
     assert rows(term, data) == Bag()
     assert isinstance(values_of(term), Tuple)
-    assert isinstance(values_of(lineaged()), Collection)
+    assert isinstance(values_of(with_lineage()), Collection)

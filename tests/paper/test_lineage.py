@@ -11,20 +11,20 @@ from incmrql.plan.explain.text import LONGEST, Empty, Keyed, Lineage, lineage_of
 from incmrql.plan.nodes import Groups, Input, Join
 from incmrql.values import Bag, Value
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.paper.run import state_of
 from tests.paper.support import case
-from tests.plan.stepping import planned, r, s
+from tests.plan.stepping import query_plan, r, s
 
 AVERAGE = "select (x.A, avg(y.D)) from x in R, y in S where x.B = y.A group by x.A"
 
 
 def of_kind(text: str, kind: type) -> list[str]:
-    plan = planned(text)
-    found = lineage_of(plan)
-    assert len(found) == len(plan.nodes)
-    return [found[place] for place, node in enumerate(plan.nodes) if isinstance(node, kind)]
+    plan = query_plan(text)
+    lineages = lineage_of(plan)
+    assert len(lineages) == len(plan.nodes)
+    return [lineages[place] for place, node in enumerate(plan.nodes) if isinstance(node, kind)]
 
 
 def test_rows_of_sources_have_none() -> None:
@@ -42,35 +42,35 @@ def test_a_total_has_the_key_that_all_rows_share() -> None:
 
 
 def test_the_answer_of_the_running_example_has_all_keys() -> None:
-    plan = planned(AVERAGE)
+    plan = query_plan(AVERAGE)
     whole = lineage_of(plan)[plan.parts[0].place]
     assert whole.count("k") == sum(isinstance(node, Groups | Join) for node in plan.nodes)
 
 
 def test_ways_and_loops() -> None:
-    both = planned("(select x.A from x in R) union (select k from x in R group by k: x.B)")
+    both = query_plan("(select x.A from x in R) union (select k from x in R group by k: x.B)")
     assert any(" | " in text for text in lineage_of(both))
-    loop = planned("repeat X = R.A step select distinct x from x in X, y in S limit 2")
+    loop = query_plan("repeat X = R.A step select distinct x from x in X, y in S limit 2")
     assert any(text.startswith("loop(") for text in lineage_of(loop))
 
 
 @fewer
-@given(text=shaped())
+@given(text=shape_queries())
 def test_every_node_has_a_lineage_of_one_short_line(text: str) -> None:
     try:
-        plan = planned(text)
+        plan = query_plan(text)
     except QueryError as error:
         reject_if_refused(error)
-    found = lineage_of(plan)
-    assert len(found) == len(plan.nodes)
-    assert all(each and "\n" not in each and len(each) < 5 * LONGEST for each in found)
+    lineages = lineage_of(plan)
+    assert len(lineages) == len(plan.nodes)
+    assert all(text and "\n" not in text and len(text) < 5 * LONGEST for text in lineages)
 
 
 def test_long_lineages_are_named() -> None:
     tables = ", ".join(f"x{n} in R" for n in range(12))
     where = " and ".join(f"x{n}.A = x{n + 1}.B" for n in range(11))
-    found = lineage_of(planned(f"select x0.S from {tables} where {where}"))
-    assert any("θ" in text for text in found)
+    lineages = lineage_of(query_plan(f"select x0.S from {tables} where {where}"))
+    assert any("θ" in text for text in lineages)
 
 
 def test_the_lineage_of_a_term_is_the_shape_of_its_state() -> None:
@@ -79,9 +79,9 @@ def test_the_lineage_of_a_term_is_the_shape_of_its_state() -> None:
     ((_, form),) = definition2(of.query, names_after(of.query))
     shape = lineage_of_term(form.body)
     assert show_lineage(shape) == "(k1, (k2, ((), ())))"
-    ((_, made),) = of.whole.parts
+    ((_, construction),) = of.whole.parts
     data = {"R": Bag([r(1, 5), r(2, 5)]), "S": Bag([s(5, 1.0)])}
-    thetas = [theta for theta, _ in state_of(made, of.env(data)).values()]
+    thetas = [theta for theta, _ in state_of(construction, of.env(data)).values()]
     assert thetas == [((1,), (5, ((), ()))), ((2,), (5, ((), ())))]
     assert all(fits(shape, theta) for theta in thetas)
 
@@ -93,20 +93,20 @@ def fits(shape: Lineage, theta: Value) -> bool:
         case Keyed(_, (one,)):
             return fits(one, theta[1])
         case Keyed(_, sides):
-            return all(fits(side, each) for side, each in zip(sides, theta[1], strict=True))
+            return all(fits(side, part) for side, part in zip(sides, theta[1], strict=True))
         case _:
             return False
 
 
 @fewer
-@given(text=shaped())
+@given(text=shape_queries())
 def test_terms_of_all_shapes_have_a_lineage(text: str) -> None:
     try:
         of = case(text)
-        found = definition2(of.query, names_after(of.query))
+        parts = definition2(of.query, names_after(of.query))
     except QueryError as error:
         reject_if_refused(error)
     except OutsideError:
         return
-    for _, form in found:
+    for _, form in parts:
         assert show_lineage(lineage_of_term(form.body)).count("(") >= 1

@@ -13,7 +13,7 @@ from incmrql.errors import QueryError
 from incmrql.paper.show import LEGEND, show_paper
 from tests import golden
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.generators.queries import queries
 from tests.plan.stepping import ALL, typed_script
@@ -30,7 +30,7 @@ def test_constructions(update_golden: bool) -> None:
 
 
 @fewer
-@given(text=shaped() | queries())
+@given(text=shape_queries() | queries())
 def test_every_query_has_a_text_in_any_form(text: str) -> None:
     try:
         script = typed_script(f"{text};")

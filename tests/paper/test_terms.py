@@ -17,7 +17,7 @@ from incmrql.plan.changes import Weighted
 from incmrql.plan.monoids import BAG, INVARIANT, Monoid
 from incmrql.values import Value, encode
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.generators.queries import queries
 from tests.generators.tables import tables
@@ -45,22 +45,22 @@ def element_of(monoid: Monoid, rows: list[Value]) -> Any:
     if monoid in (BAG, INVARIANT):
         return Weighted((row, 1) for row in rows)
     (part,) = monoid.parts
-    found = {encode(key): (key, carrier(part, value)) for key, value in rows}
-    assert len(found) == len(rows), "a key is not unique"
-    return found
+    by_key = {encode(key): (key, carrier(part, value)) for key, value in rows}
+    assert len(by_key) == len(rows), "a key is not unique"
+    return by_key
 
 
-def holds(found: TermJudgment, of: Case, one: Tables, other: Tables, streams: Any) -> None:
+def holds(judgment: TermJudgment, of: Case, one: Tables, other: Tables, streams: Any) -> None:
     """The law of a judgment: what a term is of all the data, and of both parts of it."""
     first, second, whole = (
-        element_of(found.monoid, elements(found.subject, of.env(data)))
+        element_of(judgment.monoid, elements(judgment.subject, of.env(data)))
         for data in (one, change_of(one, other, streams), both(one, other, streams))
     )
-    if found.monoid == INVARIANT:
-        assert first == second == whole, show_term_judgment(found)
+    if judgment.monoid == INVARIANT:
+        assert first == second == whole, show_term_judgment(judgment)
     else:
-        merged = found.monoid.merge(first, second)
-        assert same(found.monoid, merged, whole), show_term_judgment(found)
+        merged = judgment.monoid.merge(first, second)
+        assert same(judgment.monoid, merged, whole), show_term_judgment(judgment)
 
 
 def judgments(judgment: TermJudgment | Judgment) -> Iterator[TermJudgment]:
@@ -72,7 +72,7 @@ def judgments(judgment: TermJudgment | Judgment) -> Iterator[TermJudgment]:
 
 @fewer
 @given(
-    text=shaped() | queries(),
+    text=shape_queries() | queries(),
     streams=st.sampled_from(STREAMS),
     one=tables(),
     other=tables(),
@@ -85,9 +85,9 @@ def test_terms_that_are_judged_are_homomorphisms(
     except QueryError as error:
         reject_if_refused(error)
     for term in of.terms():
-        found = judge_term(term)
-        if found is not None:
-            holds(found, of, one, other, streams)
+        judgment = judge_term(term)
+        if judgment is not None:
+            holds(judgment, of, one, other, streams)
 
 
 @pytest.mark.parametrize("rule", REACHED_BY)
@@ -98,10 +98,10 @@ def test_every_rule_is_sound_where_it_is_reached(
 ) -> None:
     streams = frozenset("R") if rule in ("box", "groups") else ALL
     of = case(REACHED_BY[rule], streams)
-    found = [each for term in of.terms() if (each := judge_term(term)) is not None]
-    assert any(each.rule == rule for top in found for each in judgments(top)), rule
-    for each in found:
-        holds(each, of, one, other, streams)
+    reached = [judgment for term in of.terms() if (judgment := judge_term(term)) is not None]
+    assert any(inner.rule == rule for top in reached for inner in judgments(top)), rule
+    for judgment in reached:
+        holds(judgment, of, one, other, streams)
 
 
 def test_all_rules_are_reached() -> None:
@@ -109,8 +109,8 @@ def test_all_rules_are_reached() -> None:
 
 
 def top(text: str, streams: Collection[str] = ALL) -> str | None:
-    found = judge_term(top_term(text, streams))
-    return None if found is None else str(found.monoid)
+    judgment = judge_term(top_term(text, streams))
+    return None if judgment is None else str(judgment.monoid)
 
 
 def top_term(text: str, streams: Collection[str] = ALL) -> Term:
@@ -138,9 +138,9 @@ def test_what_each_group_has_once_is_no_bag_of_rows() -> None:
 
 
 def test_the_derivation_of_a_group_by() -> None:
-    found = judge_term(top_term("select (k, max(x.B)) from x in R group by k: x.A"))
-    assert found is not None
-    lines = show_term_judgment(found).split("\n")
+    judgment = judge_term(top_term("select (k, max(x.B)) from x in R group by k: x.A"))
+    assert judgment is not None
+    lines = show_term_judgment(judgment).split("\n")
     assert [line.rpartition(" : ")[2] for line in lines] == [
         "⇑ max   by keyed",
         "⇑ ⊎   by groupBy",

@@ -22,7 +22,7 @@ from incmrql.paper.form import OutsideError
 from incmrql.paper.inference import NoMonoidError, assumptions, is_outer
 from incmrql.values import Bag, Value, identical
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import fewer
 from tests.generators.queries import queries
 from tests.generators.tables import tables
@@ -74,32 +74,32 @@ NESTED = {
 
 
 def states(whole: Whole, of: Case, data: Tables) -> list[Any]:
-    return [state_of(made, of.env(data)) for _, made in whole.parts]
+    return [state_of(construction, of.env(data)) for _, construction in whole.parts]
 
 
-def answered(whole: Whole, of: Case, data: Tables) -> Value:
+def answer_of_data(whole: Whole, of: Case, data: Tables) -> Value:
     return answer_whole(whole, states(whole, of, data), of.env({}))
 
 
-def merged(whole: Whole, one: list[Any], other: list[Any]) -> list[Any]:
+def merge_states(whole: Whole, one: list[Any], other: list[Any]) -> list[Any]:
     parts = zip(whole.parts, one, other, strict=True)
-    return [made.merge.merge(a, b) for (_, made), a, b in parts]
+    return [construction.merge.merge(a, b) for (_, construction), a, b in parts]
 
 
 def agree(whole: Whole, one: list[Any], other: list[Any]) -> bool:
     parts = zip(whole.parts, one, other, strict=True)
-    return all(same(made.merge, a, b) for (_, made), a, b in parts)
+    return all(same(construction.merge, a, b) for (_, construction), a, b in parts)
 
 
-def is_lossy(made: Construction) -> bool:
-    return is_outer(annotated_query(made.form.body))
+def is_lossy(construction: Construction) -> bool:
+    return is_outer(annotated_query(construction.form.body))
 
 
 # --- correctness -----------------------------------------------------------------------------
 
 
 @fewer
-@given(text=shaped() | queries(), streams=st.sampled_from(STREAMS), data=tables())
+@given(text=shape_queries() | queries(), streams=st.sampled_from(STREAMS), data=tables())
 def test_correctness(text: str, streams: Collection[str], data: Tables) -> None:
     """a(h(S)) = q(S), where no rows without partners are told of."""
     try:
@@ -109,8 +109,8 @@ def test_correctness(text: str, streams: Collection[str], data: Tables) -> None:
         reject_if_refused(error)
     except (OutsideError, NoMonoidError):
         return
-    if not any(is_lossy(made) for _, made in whole.parts):
-        assert identical(answered(whole, of, data), of.expected(data)), text
+    if not any(is_lossy(construction) for _, construction in whole.parts):
+        assert identical(answer_of_data(whole, of, data), of.evaluator_answer(data)), text
 
 
 @pytest.mark.parametrize("name", [*GROUPS, *JOINS])
@@ -119,36 +119,36 @@ def test_correctness(text: str, streams: Collection[str], data: Tables) -> None:
 def test_correctness_of_each_shape(name: str, data: Tables) -> None:
     of = case({**GROUPS, **JOINS}[name])
     whole = of.whole
-    assert not any(is_lossy(made) for _, made in whole.parts)
-    assert identical(answered(whole, of, data), of.expected(data))
+    assert not any(is_lossy(construction) for _, construction in whole.parts)
+    assert identical(answer_of_data(whole, of, data), of.evaluator_answer(data))
 
 
 def test_groups_of_a_source_that_does_not_change_are_kept_too() -> None:
     """F once read the group itself, which is not there any more when it is asked."""
     of = case("select (k, count(x)) from x in R group by k: x.A", "S")
-    assert identical(answered(of.whole, of, {"R": Bag([r(0)])}), Bag([(0, 1)]))
+    assert identical(answer_of_data(of.whole, of, {"R": Bag([r(0)])}), Bag([(0, 1)]))
 
 
 def constructions(text: str) -> list[Construction]:
     try:
-        return [made for _, made in case(text).whole.parts]
+        return [construction for _, construction in case(text).whole.parts]
     except (QueryError, OutsideError, NoMonoidError):
         return []
 
 
 KINDS: dict[str, Callable[[Construction], bool]] = {
-    "a join that must be one to many": lambda made: assumptions(made.proof) > 0,
-    "a join that tells nothing of lone rows": lambda made: (
-        assumptions(made.proof) > 0 and not is_lossy(made)
+    "a join that must be one to many": lambda construction: assumptions(construction.proof) > 0,
+    "a join that tells nothing of lone rows": lambda construction: (
+        assumptions(construction.proof) > 0 and not is_lossy(construction)
     ),
     "rows without partners": is_lossy,
-    "groups of what is joined": lambda made: (
-        isinstance(made.form.body.source, GroupBy) and assumptions(made.proof) > 0
+    "groups of what is joined": lambda construction: (
+        isinstance(construction.form.body.source, GroupBy) and assumptions(construction.proof) > 0
     ),
-    "a reduction for each lineage": lambda made: isinstance(made.answer, Reduced),
-    "a reduction of the answer": lambda made: made.total is not None,
-    "several parts kept": lambda made: (
-        isinstance(made.answer, PerKey) and len(made.answer.parts.kept) > 1
+    "a reduction for each lineage": lambda construction: isinstance(construction.answer, Reduced),
+    "a reduction of the answer": lambda construction: construction.total is not None,
+    "several parts kept": lambda construction: (
+        isinstance(construction.answer, PerKey) and len(construction.answer.parts.kept) > 1
     ),
 }
 
@@ -157,9 +157,11 @@ KINDS: dict[str, Callable[[Construction], bool]] = {
 def test_random_queries_are_of_the_kinds_that_matter(kind: str) -> None:
     """There are such queries among the random ones; `find` fails if there are not."""
     enough = settings(max_examples=500, database=None, phases=[Phase.generate], derandomize=True)
-    strategy = shaped() if kind != "a reduction of the answer" else shaped() | queries()
-    found = find(strategy, lambda text: any(map(KINDS[kind], constructions(text))), settings=enough)
-    assert constructions(found)
+    strategy = (
+        shape_queries() if kind != "a reduction of the answer" else shape_queries() | queries()
+    )
+    text = find(strategy, lambda text: any(map(KINDS[kind], constructions(text))), settings=enough)
+    assert constructions(text)
 
 
 # --- homomorphism ----------------------------------------------------------------------------
@@ -167,7 +169,7 @@ def test_random_queries_are_of_the_kinds_that_matter(kind: str) -> None:
 
 @fewer
 @given(
-    text=shaped() | queries(),
+    text=shape_queries() | queries(),
     streams=st.sampled_from(STREAMS),
     one=tables(),
     other=tables(),
@@ -181,13 +183,13 @@ def test_homomorphism(text: str, streams: Collection[str], one: Tables, other: T
         reject_if_refused(error)
     except (OutsideError, NoMonoidError):
         return
-    if not any(assumptions(made.proof) for _, made in whole.parts):
+    if not any(assumptions(construction.proof) for _, construction in whole.parts):
         follows(whole, of, one, change_of(one, other, streams), both(one, other, streams))
 
 
 def follows(whole: Whole, of: Case, one: Tables, change: Tables, after: Tables) -> None:
     old, new = states(whole, of, one), states(whole, of, change)
-    assert agree(whole, merged(whole, old, new), states(whole, of, after))
+    assert agree(whole, merge_states(whole, old, new), states(whole, of, after))
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -196,7 +198,7 @@ def follows(whole: Whole, of: Case, one: Tables, change: Tables, after: Tables) 
 def test_homomorphism_of_each_shape(name: str, one: Tables, other: Tables) -> None:
     of = case(GROUPS[name])
     whole = of.whole
-    assert not any(assumptions(made.proof) for _, made in whole.parts)
+    assert not any(assumptions(construction.proof) for _, construction in whole.parts)
     follows(whole, of, one, other, both(one, other))
 
 
@@ -209,7 +211,7 @@ def test_homomorphism_of_joins_with_an_invariant_side(
     streams = frozenset("S")
     of = case(JOINS[name], streams)
     whole = of.whole
-    assert not any(assumptions(made.proof) for _, made in whole.parts)
+    assert not any(assumptions(construction.proof) for _, construction in whole.parts)
     follows(whole, of, one, change_of(one, other, streams), both(one, other, streams))
 
 
@@ -234,7 +236,7 @@ def test_homomorphism_of_joins_whose_batches_bring_all_partners(
 ) -> None:
     of = case(JOINS[name])
     whole = of.whole
-    assert any(assumptions(made.proof) for _, made in whole.parts)
+    assert any(assumptions(construction.proof) for _, construction in whole.parts)
     follows(whole, of, one, other, both(one, other))
 
 
@@ -246,10 +248,10 @@ def test_theorems_of_nested_queries_one_to_many_with_partners_for_all(
 ) -> None:
     of = case(NESTED[name])
     whole = of.whole
-    assert any(is_lossy(made) for _, made in whole.parts)
+    assert any(is_lossy(construction) for _, construction in whole.parts)
     after = both(one, other)
     follows(whole, of, one, other, after)
-    assert identical(answered(whole, of, after), of.expected(after))
+    assert identical(answer_of_data(whole, of, after), of.evaluator_answer(after))
 
 
 @pytest.mark.parametrize("name", NESTED)
@@ -261,12 +263,12 @@ def test_more_of_the_many_may_come_where_the_one_comes_again(
     """□ merges equal rows of the one: each batch brings the partner along, and it counts once."""
     of = case(NESTED[name], frozenset("S"))
     whole = of.whole
-    assert not any(assumptions(made.proof) for _, made in whole.parts)
+    assert not any(assumptions(construction.proof) for _, construction in whole.parts)
     change = {"R": rows["R"], "S": Bag([s(key, 0.5) for key in more])}
     after = {"R": rows["R"], "S": Bag([*rows["S"], *change["S"]])}
     follows(whole, of, rows, change, after)
-    state = merged(whole, states(whole, of, rows), states(whole, of, change))
-    assert identical(answer_whole(whole, state, of.env({})), of.expected(after))
+    state = merge_states(whole, states(whole, of, rows), states(whole, of, change))
+    assert identical(answer_whole(whole, state, of.env({})), of.evaluator_answer(after))
 
 
 # --- batch after batch -----------------------------------------------------------------------
@@ -278,12 +280,12 @@ def test_more_of_the_many_may_come_where_the_one_comes_again(
 def test_the_state_answers_at_every_batch(name: str, history: list[Tables]) -> None:
     of = case(GROUPS[name])
     whole = of.whole
-    state = [made.merge.zero for _, made in whole.parts]
+    state = [construction.merge.zero for _, construction in whole.parts]
     so_far: Tables = {table: Bag() for table in ALL}
     for change in history:
-        state = merged(whole, state, states(whole, of, change))
+        state = merge_states(whole, state, states(whole, of, change))
         so_far = both(so_far, change)
-        assert identical(answer_whole(whole, state, of.env({})), of.expected(so_far))
+        assert identical(answer_whole(whole, state, of.env({})), of.evaluator_answer(so_far))
 
 
 # --- deletion --------------------------------------------------------------------------------
@@ -308,6 +310,6 @@ def test_deletion(name: str, rows: list[tuple[int, int]], data: st.DataObject) -
     )
     old, new = states(whole, of, before), states(whole, of, deleted)
     parts = zip(whole.parts, old, new, strict=True)
-    left = [diminisher(made.merge)(a, b) for (_, made), a, b in parts]
+    left = [diminisher(construction.merge)(a, b) for (_, construction), a, b in parts]
     assert agree(whole, left, states(whole, of, after))
-    assert identical(answer_whole(whole, left, of.env({})), of.expected(after))
+    assert identical(answer_whole(whole, left, of.env({})), of.evaluator_answer(after))

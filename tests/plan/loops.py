@@ -141,7 +141,7 @@ class Loops:
         world.max_steps = self.max_steps
         return Environment(world)
 
-    def expected(self) -> Value:
+    def evaluator_answer(self) -> Value:
         return evaluate(self.item.expr, self.env())
 
     def step(self, batch: Batch) -> Weighted:
@@ -150,7 +150,7 @@ class Loops:
         change = self.stepper.step(known)
         for name, rows in batch.items():
             self.data[name].merge(Weighted(rows))
-        expected, got = self.expected(), self.stepper.answer()
+        expected, got = self.evaluator_answer(), self.stepper.answer()
         assert identical(expected, got), f"{self.text}\n{show(expected)}\n{show(got)}"
         return change
 
@@ -167,7 +167,7 @@ def _rows(type_: Type) -> st.SearchStrategy[Value]:
 def histories(draw: st.DrawFn, most: int = 5) -> list[Batch]:
     """Batches of rows that come, and that go again."""
     there: dict[str, list[Value]] = {name: [] for name in ROWS}
-    found: list[Batch] = []
+    batches: list[Batch] = []
     for _ in range(draw(st.integers(1, most))):
         batch: Batch = {}
         for name, type_ in ROWS.items():
@@ -179,5 +179,5 @@ def histories(draw: st.DrawFn, most: int = 5) -> list[Batch]:
             fresh = draw(st.lists(_rows(type_), max_size=4))
             there[name] += fresh
             batch[name] = [*rows, *[(row, 1) for row in fresh]]
-        found.append(batch)
-    return found
+        batches.append(batch)
+    return batches

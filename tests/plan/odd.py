@@ -80,7 +80,7 @@ ODD_TEXTS: Final = ("\0", "a\0", "é", "e\u0301", "\U0001f600", "\n", " ", "null
 
 def _value(chance: Random, type_: Type, odd: float) -> Value:
     if isinstance(type_, Tuple):
-        return tuple([_value(chance, each, odd) for each in type_.items])
+        return tuple([_value(chance, item, odd) for item in type_.items])
     is_odd = chance.random() < odd
     if is_odd and chance.random() < 0.4:
         return None
@@ -96,14 +96,14 @@ def history(chance: Random, names: Collection[str], most: int = 6) -> list[Batch
     odd = chance.choice((0.0, 0.15, 0.15, 0.4))
     there: dict[str, list[Value]] = {name: [] for name in names}
     gone: dict[str, list[Value]] = {name: [] for name in names}
-    found: list[Batch] = []
+    batches: list[Batch] = []
     for _ in range(chance.randrange(2, most + 1)):
         kind = chance.choice(("some", "some", "some", "all", "back", "twice", "passing", "none"))
         batch: Batch = {}
         for name in sorted(names):
             batch[name] = _changes(chance, kind, ROWS[name], odd, there[name], gone[name])
-        found.append(batch)
-    return found
+        batches.append(batch)
+    return batches
 
 
 def _changes(
@@ -145,19 +145,19 @@ def canonical(batch: Batch) -> Batch:
 
 def marks(batch: Batch) -> Counter[str]:
     """What is odd in a batch."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     if not any(batch.values()):
-        found["nothing"] += 1
+        counts["nothing"] += 1
     for rows in batch.values():
         for row, _ in rows:
             for value in row if isinstance(row, tuple) else (row,):
                 if value is None:
-                    found["null"] += 1
+                    counts["null"] += 1
                 elif isinstance(value, float) and isnan(value):
-                    found["nan"] += 1
+                    counts["nan"] += 1
                 elif value == 0 and isinstance(value, float) and copysign(1.0, value) < 0:
-                    found["-0.0"] += 1
-    return found
+                    counts["-0.0"] += 1
+    return counts
 
 
 def outcome(run: Callable[[], Value]) -> Value:
@@ -173,7 +173,7 @@ def attempt(loop: Loops, batch: Batch, run: Callable[[], Value]) -> bool:
     before = {name: rows.copy() for name, rows in loop.data.items()}
     for name, rows in canonical(batch).items():
         loop.data[name].merge(Weighted(rows))
-    expected, got = outcome(loop.expected), outcome(run)
+    expected, got = outcome(loop.evaluator_answer), outcome(run)
     assert identical(expected, got), f"{loop.text}\n{batch}\n{show(expected)}\n{show(got)}"
     if not isinstance(expected, str):
         return True
@@ -189,14 +189,14 @@ def odd_loop(name: str, iterate: LoopMode) -> Loops:
 # --- loops that fail ---------------------------------------------------------------------------
 
 
-def _checked(number: int) -> int:
+def _refuse_unlucky(number: int) -> int:
     if number == UNLUCKY:
         raise ValueError("unlucky")
     return number
 
 
 UNLUCKY: Final = 13
-FUNCTIONS: Final = {"checked": typed.PythonFunction("checked", (LONG,), LONG, _checked)}
+FUNCTIONS: Final = {"checked": typed.PythonFunction("checked", (LONG,), LONG, _refuse_unlucky)}
 CHECKED = """repeat x = {1} step
   select distinct n from n in (x union (select checked(b) from (a, b) in E, a in x))"""
 

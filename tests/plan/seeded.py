@@ -43,7 +43,7 @@ def history(chance: Random, traits: Traits, streams: Collection[str]) -> list[Ba
     """Batches of changes of the streams."""
     count = chance.randrange(3, 7)
     batches: list[dict[str, list[tuple[Value, int]]]] = [{} for _ in range(count)]
-    silent = _silent(chance, streams) if traits.empty else set()
+    silent = _empty_streams(chance, streams) if traits.empty else set()
     free = [place for place in range(count) if not traits.empty or place != count // 2]
     for name in sorted(set(streams) - silent):
         rows = some_rows(name, chance, traits.nulls)
@@ -58,8 +58,8 @@ def history(chance: Random, traits: Traits, streams: Collection[str]) -> list[Ba
     return list(batches)
 
 
-def _silent(chance: Random, streams: Collection[str]) -> set[str]:
-    """Some stream that never has a row, or all of them."""
+def _empty_streams(chance: Random, streams: Collection[str]) -> set[str]:
+    """The streams that never have a row: one of them, or all."""
     return set(streams) if chance.random() < 0.3 else {chance.choice(sorted(streams))}
 
 

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from incmrql.syntax.depth import deep_recursion
 from tests.algebra.check import install
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.generators.queries import queries, scripts
-from tests.generators.stacked import over, over_views, stacked
+from tests.generators.stacked import over, over_views, stacked_shapes
 from tests.plan.seeded import EVERY
 from tests.plan.stepping import Run
 from tests.plan.test_coverage import STREAMS, every_pair, step_through
@@ -76,9 +76,9 @@ def shape_shards(number: int) -> Iterator[Shard]:
 
 
 GENERATORS = {
-    "stacked": stacked,
+    "stacked": stacked_shapes,
     "queries": queries,
-    "shaped": shaped,
+    "shaped": shape_queries,
     "scripts": scripts,
     "views": over_views,
 }
@@ -104,12 +104,12 @@ def query_shards(number: int) -> Iterator[Shard]:
                     suppress_health_check=list(HealthCheck),
                 )
                 @given(text=generator(), data=st.data())
-                def tried(text: str, data: st.DataObject) -> None:
+                def run_example(text: str, data: st.DataObject) -> None:
                     holds(text, data, normal=normal)
                     tally.cases += HISTORIES
 
                 try:
-                    tried()
+                    run_example()
                 except Exception:
                     tally.note(f"{name}, seed {number}, normal {normal}")
 

@@ -47,7 +47,7 @@ def typed_script(text: str, streams: Collection[str] = ALL) -> typed.Script:
     return infer_script(parse_script(SourceText(text)), Catalog((), registered=registered))
 
 
-def planned(text: str, streams: Collection[str] = ALL) -> Plan:
+def query_plan(text: str, streams: Collection[str] = ALL) -> Plan:
     """The plan of a query."""
     script = typed_script(f"{text};", streams)
     return plan_query(normal_form(translate(script.items[-1].expr, script))[0], script)
@@ -67,7 +67,7 @@ class Run:
         self.text = text
         self.script = typed_script(text if text.endswith(";") else f"{text};", streams)
         self.tables = {**EMPTY, **(tables or {})}
-        self.data = weighted(self.tables)
+        self.data = weighted_tables(self.tables)
         self.stored: dict[str, Value] = {}
         self.item = self.script.items[-1]
         env = self.env()
@@ -87,7 +87,7 @@ class Run:
         """The same query before its first batch, maybe over other tables."""
         other = copy(self)
         other.tables = {**self.tables, **(tables or {})}
-        other.data, other.seen = weighted(other.tables), None
+        other.data, other.seen = weighted_tables(other.tables), None
         other.start = other.env()
         other.stepper = Stepper(self.plan, other.start)
         return other
@@ -96,10 +96,10 @@ class Run:
         """The same plan from the start, over other batches."""
         stepper = Stepper(self.plan, self.start)
         for batch in batches:
-            stepper.step(self.known(batch))
+            stepper.step(self.restrict(batch))
         return stepper
 
-    def known(self, batch: Batch) -> Batch:
+    def restrict(self, batch: Batch) -> Batch:
         """A batch without the streams that the query does not read."""
         read = {node.name for node in self.plan.nodes if isinstance(node, Input)}
         return {name: rows for name, rows in batch.items() if name in read}
@@ -109,15 +109,15 @@ class Run:
         data = {name: rows.bag() for name, rows in self.data.items()}
         return Environment(new_world(self.script, registered=data, stored=dict(self.stored)))
 
-    def expected(self) -> Value:
+    def evaluator_answer(self) -> Value:
         return evaluate(self.item.expr, self.env())
 
     def step(self, batch: Batch) -> Weighted:
         """One batch: the answer must be right, and the changes add up to it."""
-        change = self.stepper.step(self.known(batch))
+        change = self.stepper.step(self.restrict(batch))
         for name, rows in batch.items():
             self.data[name].merge(Weighted(rows))
-        expected, got = self.expected(), self.stepper.answer()
+        expected, got = self.evaluator_answer(), self.stepper.answer()
         assert identical(expected, got), f"{self.text}\n{show(expected)}\n{show(got)}"
         self._add_up(change, got)
         return change
@@ -142,7 +142,7 @@ def rows_of(name: str, most: int) -> st.SearchStrategy[Bag]:
     return st.lists(row, max_size=most).map(Bag)
 
 
-def weighted(tables: Tables) -> dict[str, Weighted]:
+def weighted_tables(tables: Tables) -> dict[str, Weighted]:
     return {name: Weighted((row, 1) for row in rows) for name, rows in tables.items()}
 
 
@@ -157,11 +157,11 @@ def kind(node: Node) -> str:
     return type(node).__name__.lower()
 
 
-def inserted(**tables: Iterable[Value]) -> Batch:
+def insertions(**tables: Iterable[Value]) -> Batch:
     return {name: [(row, 1) for row in rows] for name, rows in tables.items()}
 
 
-def deleted(**tables: Iterable[Value]) -> Batch:
+def deletions(**tables: Iterable[Value]) -> Batch:
     return {name: [(row, -1) for row in rows] for name, rows in tables.items()}
 
 

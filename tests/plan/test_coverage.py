@@ -54,7 +54,7 @@ from tests.generators.stacked import (
     TABLES_BELOW,
     TOPS,
     over,
-    stacked,
+    stacked_shapes,
 )
 from tests.oracle.stepper import Stepper
 from tests.plan.seeded import EVERY, PAIRWISE, Traits, history, some_tables
@@ -140,8 +140,8 @@ def label(plan: Plan, place: int, kind: str) -> str:
             return kind
 
 
-def adjacent(plan: Plan) -> Iterator[tuple[Pair, int]]:
-    """Shapes of a plan, those below them, and the place whose rows go from these to those.
+def adjacent_shapes(plan: Plan) -> Iterator[tuple[Pair, int]]:
+    """Pairs of adjacent shapes of a plan, each with the place whose rows connect them.
 
     Maps that only make keys are seen through.
     """
@@ -173,7 +173,7 @@ class Seen:
 
     @property
     def columns(self) -> list[str]:
-        return [_SIGNS[frozenset(each)] for each in (self.deletions, self.nulls, self.empty)]
+        return [_SIGNS[frozenset(signs)] for signs in (self.deletions, self.nulls, self.empty)]
 
 
 _SIGNS = {frozenset((True, False)): "+ -", frozenset((True,)): "+", frozenset((False,)): "-"}
@@ -186,34 +186,34 @@ def has_null(value: Value) -> bool:
 
 
 @contextmanager
-def watched() -> Iterator[list[list[Weighted]]]:
+def recorded_changes() -> Iterator[list[list[Weighted]]]:
     """The changes of all nodes, for each batch of any stepper."""
-    found: list[list[Weighted]] = []
-    advance = Stepper._advanced
+    changes: list[list[Weighted]] = []
+    advance = Stepper._advance
 
-    def advanced(self: Stepper, given: Mapping[int, Weighted]) -> list[Weighted]:
-        found.append(advance(self, given))
-        return found[-1]
+    def advance_and_record(self: Stepper, given: Mapping[int, Weighted]) -> list[Weighted]:
+        changes.append(advance(self, given))
+        return changes[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stepper, "_advanced", advanced)
-        yield found
+        patch.setattr(Stepper, "_advance", advance_and_record)
+        yield changes
 
 
 @lru_cache
-def reached() -> tuple[int, dict[Pair, Seen]]:
-    """The cases of every pair of families: how many, and what went between which shapes."""
-    found: dict[Pair, Seen] = defaultdict(Seen)
+def reached_pairs() -> tuple[int, dict[Pair, Seen]]:
+    """Run every pair of families: the number of cases, and what each pair of shapes exchanged."""
+    coverage: dict[Pair, Seen] = defaultdict(Seen)
     cases = 0
-    with deep_recursion(), watched() as batches:
+    with deep_recursion(), recorded_changes() as batches:
         for number, (top, below) in enumerate(pairs()):
             streams = STREAMS[number % len(STREAMS)]
-            cases += step_over(top, below, streams, PAIRWISE, batches, found)
+            cases += step_over(top, below, streams, PAIRWISE, batches, coverage)
         for top, others in SELDOM.items():
             for below in others:
                 streams = frozenset("RN") if below == "S" else ALL
-                cases += step_over(top, below, streams, EVERY, batches, found)
-    return cases, found
+                cases += step_over(top, below, streams, EVERY, batches, coverage)
+    return cases, coverage
 
 
 def step_over(
@@ -222,24 +222,24 @@ def step_over(
     streams: frozenset[str],
     traits: Sequence[Traits],
     batches: list[list[Weighted]],
-    found: dict[Pair, Seen],
+    coverage: dict[Pair, Seen],
 ) -> int:
     """A pair of shapes through histories; notes what went between which shapes of its plan."""
     chance = Random(f"{top} over {below}")
     run = Run(over(top, below, chance.choice(("S", "S", "N", "R"))), streams)
-    between = list(adjacent(run.plan))
-    for each in traits:
+    between = list(adjacent_shapes(run.plan))
+    for combination in traits:
         batches.clear()
-        step_through(run, streams, each, chance)
+        step_through(run, streams, combination, chance)
         for pair, place in between:
-            found[pair].add([changes[place] for changes in batches])
+            coverage[pair].add([changes[place] for changes in batches])
     return len(traits)
 
 
-def table(found: dict[Pair, Seen]) -> str:
+def table(coverage: dict[Pair, Seen]) -> str:
     """What was reached, a line for each pair."""
     lines = [f"{'shape':<20} {'over':<20} deletions  nulls  empty"]
-    for (shape, below), seen in sorted(found.items()):
+    for (shape, below), seen in sorted(coverage.items()):
         deletions, nulls, empty = seen.columns
         lines.append(f"{shape:<20} {below:<20} {deletions:<10} {nulls:<6} {empty}".rstrip())
     return "\n".join(lines)
@@ -247,14 +247,14 @@ def table(found: dict[Pair, Seen]) -> str:
 
 @pytest.mark.slow
 def test_every_shape_is_right_over_every_kind_of_shape(update_golden: bool) -> None:
-    cases, found = reached()
+    cases, coverage = reached_pairs()
     assert cases >= FEWEST_CASES
     path = Path(__file__).parent / "coverage.golden"
-    golden.check(path, {"pairs": lambda *_: table(found)}, update=update_golden)
+    golden.check(path, {"pairs": lambda *_: table(coverage)}, update=update_golden)
 
 
 @fewer
-@given(text=stacked(), data=st.data())
+@given(text=stacked_shapes(), data=st.data())
 def test_answers_follow_shapes_over_shapes_over_shapes(text: str, data: st.DataObject) -> None:
     with deep_recursion():
         holds(text, data)
@@ -279,22 +279,22 @@ NEVER: Final[Mapping[tuple[str, str], str]] = {
 @pytest.mark.slow
 def test_shapes_meet_each_other() -> None:
     """Each kind of node stands over each; and each, above and below, with each trait or without."""
-    _, found = reached()
+    _, coverage = reached_pairs()
     wanted = {(above, below) for above in KINDS for below in (*KINDS, "stream", "static source")}
-    assert wanted - set(found) == set(UNREACHABLE)
+    assert wanted - set(coverage) == set(UNREACHABLE)
     for place in (0, 1):
         for kind in {pair[place] for pair in wanted}:
-            seen = [found[pair] for pair in wanted & set(found) if pair[place] == kind]
+            seen = [coverage[pair] for pair in wanted & set(coverage) if pair[place] == kind]
             for trait in ("deletions", "nulls", "empty"):
-                both = set().union(*(getattr(each, trait) for each in seen))
+                both = set().union(*(getattr(shape, trait) for shape in seen))
                 never = place == 1 and (trait, kind) in NEVER
                 assert both == ({False} if never else {True, False}), (kind, place, trait)
 
 
 def test_any_two_traits_are_combined() -> None:
     for one, other in (("deletions", "nulls"), ("deletions", "empty"), ("nulls", "empty")):
-        seen = {(getattr(each, one), getattr(each, other)) for each in PAIRWISE}
-        assert seen == {(getattr(each, one), getattr(each, other)) for each in EVERY}
+        seen = {(getattr(traits, one), getattr(traits, other)) for traits in PAIRWISE}
+        assert seen == {(getattr(traits, one), getattr(traits, other)) for traits in EVERY}
         assert len(seen) == 4
 
 

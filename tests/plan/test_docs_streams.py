@@ -58,8 +58,8 @@ class Streams:
         self.env, self.bags = env, bags
         queries = {name: self.expr(query) for name, query in script.queries.items()}
         functions = {
-            name: replace(each, body=self.expr(each.body))
-            for name, each in script.functions.items()
+            name: replace(function, body=self.expr(function.body))
+            for name, function in script.functions.items()
         }
         items = tuple(replace(item, expr=self.expr(item.expr)) for item in script.items)
         self.script = replace(script, items=items, queries=queries, functions=functions)
@@ -71,12 +71,12 @@ class Streams:
                 self.rows.setdefault(repr(stream), read_source(source, self.env))
                 return replace(expr, source=stream)
             case typed.MakeCollection() if self.bags and is_bag(expr):
-                return self.written(expr)
+                return self.stream_of_bag(expr)
             case _:
                 return map_children(self.expr, expr)
 
-    def written(self, expr: typed.MakeCollection) -> typed.Expr:
-        """A stream in the place of a bag that is written out."""
+    def stream_of_bag(self, expr: typed.MakeCollection) -> typed.Expr:
+        """A stream in place of a bag that is written out."""
         assert isinstance(expr.type, Collection)
         source = typed.Source("text", True, None, expr.type.element, name=show_expr(expr),
                               options=(GONE,))  # fmt: skip
@@ -145,16 +145,16 @@ def environment(query: Query, data: dict[str, Bag]) -> Environment:
 
 def batches(rows: Bag, chance: random.Random, count: int) -> list[list[tuple[Value, int]]]:
     """Rows over several batches; a third of them go again, some come back."""
-    found: list[list[tuple[Value, int]]] = [[] for _ in range(count)]
+    changes: list[list[tuple[Value, int]]] = [[] for _ in range(count)]
     for row in list(rows)[:MOST_ROWS]:
         start = chance.randrange(count)
-        found[start].append((row, 1))
+        changes[start].append((row, 1))
         end, back = start + chance.randrange(1, 3 * count), start + chance.randrange(1, 4 * count)
         if end < count:
-            found[end].append((row, -1))
+            changes[end].append((row, -1))
             if end <= back < count:
-                found[back].append((row, 1))
-    return found
+                changes[back].append((row, 1))
+    return changes
 
 
 def step_through(query: Query, plan: Plan, chance: random.Random) -> int:

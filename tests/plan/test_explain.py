@@ -23,7 +23,7 @@ from incmrql.plan.explain.text import (
 )
 from incmrql.plan.nodes import Groups
 from tests import golden
-from tests.plan.stepping import planned
+from tests.plan.stepping import query_plan
 
 GOLDEN = Path(__file__).parent / "explain.golden"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -37,7 +37,7 @@ ITEM_FIELDS = PLAN_FIELDS | {"text", "kind", "place", "changes", "watched", "unw
 
 
 def explain(text: str, args: Mapping[str, str]) -> str:
-    return show_plan(planned(text, frozenset(args["streams"].split(","))))
+    return show_plan(query_plan(text, frozenset(args["streams"].split(","))))
 
 
 def queries() -> list[tuple[str, frozenset[str]]]:
@@ -50,15 +50,19 @@ def test_plans_read_as_they_should(update_golden: bool) -> None:
 
 
 def test_the_queries_show_every_shape_and_warning() -> None:
-    every = [shape for query, streams in queries() for shape in shapes(planned(query, streams))]
+    every = [shape for query, streams in queries() for shape in shapes(query_plan(query, streams))]
     kinds = {"source", "linear", "bilinear", "fold", "per key", "loop"}
     assert {shape.kind for shape in every} == kinds
-    assert {each.code for shape in every for each in shape.warnings} >= {"W101", "W102", "W103"}
+    assert {warning.code for shape in every for warning in shape.warnings} >= {
+        "W101",
+        "W102",
+        "W103",
+    }
 
 
 @pytest.mark.parametrize(("query", "streams"), queries())
 def test_text_and_data_say_the_same(query: str, streams: frozenset[str]) -> None:
-    plan = planned(query, streams)
+    plan = query_plan(query, streams)
     text, data = show_plan(plan), plan_data(plan)
     assert json.loads(json.dumps(data)) == data
     assert set(data) == PLAN_FIELDS
@@ -73,15 +77,15 @@ def test_text_and_data_say_the_same(query: str, streams: frozenset[str]) -> None
 
 def sentences(node: dict[str, Any]) -> list[str]:
     """What the text must say of a node."""
-    kept = [f"keeps {each['what']}" for each in node["keeps"]]
-    asked = [name for each in node["keeps"] for name in each["asked"]]
-    warned = [f"warning[{each['code']}]: {each['message']}" for each in node["warnings"]]
+    kept = [f"keeps {state['what']}" for state in node["keeps"]]
+    asked = [name for state in node["keeps"] for name in state["asked"]]
+    warned = [f"warning[{warning['code']}]: {warning['message']}" for warning in node["warnings"]]
     cost = [] if node["shape"] == "source" else [f"costs {node['cost']}"]
     return [*kept, *asked, *warned, *cost, *node["function"], *node["asks"]]
 
 
 def test_what_is_kept_names_who_asked_for_it_as_it_was_written() -> None:
-    plan = planned("select (k, avg(x.C), max( x.B )) from x in R group by k: x.A")
+    plan = query_plan("select (k, avg(x.C), max( x.B )) from x in R group by k: x.A")
     (node,) = [one for one in explain_nodes(plan) if isinstance(plan.nodes[one.place], Groups)]
     asked = {name for kept in node.shape.keeps for name in kept.asked}
     assert {"avg(x.C)", "max( x.B )"} <= asked | {"max( x.B )"}
@@ -90,7 +94,7 @@ def test_what_is_kept_names_who_asked_for_it_as_it_was_written() -> None:
 
 
 def test_keys_and_inputs_are_told() -> None:
-    plan = planned("select (x.S, y.D) from x in R, y in S where x.A = y.A")
+    plan = query_plan("select (x.S, y.D) from x in R, y in S where x.A = y.A")
     join = explain_nodes(plan)[-1]
     assert join.key == "int"
     assert [key.partition(".")[2] for key in join.key_from] == ["A", "A"]
@@ -100,11 +104,11 @@ def test_keys_and_inputs_are_told() -> None:
 
 def test_warnings_point_at_the_text() -> None:
     text = "select x.A from x in R where x.C > avg(S.D)"
-    (found,) = cautions(planned(text), Span(SourceText(text), 0, len(text)))
-    assert (found.code, found.severity) == ("W102", "warning")
-    assert found.span.text == "x.C > avg(S.D)"
-    assert "avg(S.D)" in found.message
-    assert found.hint
+    (warning,) = cautions(query_plan(text), Span(SourceText(text), 0, len(text)))
+    assert (warning.code, warning.severity) == ("W102", "warning")
+    assert warning.span.text == "x.C > avg(S.D)"
+    assert "avg(S.D)" in warning.message
+    assert warning.hint
 
 
 GROUPS = "select (k, median(distinct(x.C))) from x in R group by k: x.A"
@@ -123,22 +127,22 @@ GROUPS = "select (k, median(distinct(x.C))) from x in R group by k: x.A"
 def test_what_reads_too_much_is_an_error_when_that_is_asked_for(
     text: str, code: str, strict: Strict
 ) -> None:
-    plan, span = planned(text), Span(SourceText(text), 0, len(text))
+    plan, span = query_plan(text), Span(SourceText(text), 0, len(text))
     asked: tuple[Strict, ...] = (False, True, "groups")
-    for each in asked:
-        (found,) = cautions(plan, span, strict=each)
-        fails = each == "groups" or (each is True and strict is True)
-        assert (found.code, found.severity) == (code, "error" if fails else "warning")
-        assert (found.label == "not incremental") is (strict is True)
+    for setting in asked:
+        (warning,) = cautions(plan, span, strict=setting)
+        fails = setting == "groups" or (setting is True and strict is True)
+        assert (warning.code, warning.severity) == (code, "error" if fails else "warning")
+        assert (warning.label == "not incremental") is (strict is True)
 
 
 def test_w105_names_what_reads_the_group() -> None:
-    (found,) = cautions(planned(GROUPS), Span(SourceText(GROUPS), 0, len(GROUPS)))
-    assert found.message == "every change of a group reads all of it, for median(distinct(x.C))"
+    (warning,) = cautions(query_plan(GROUPS), Span(SourceText(GROUPS), 0, len(GROUPS)))
+    assert warning.message == "every change of a group reads all of it, for median(distinct(x.C))"
     own = "select x from x in R where x.C >= avg(select z.C from z in R where z.A = x.A)"
-    (found,) = cautions(planned(own), Span(SourceText(own), 0, len(own)))
-    assert found.code == "W105"
-    assert found.message.startswith("when avg(select z.C from z in R where z.A = x.A) changes")
+    (warning,) = cautions(query_plan(own), Span(SourceText(own), 0, len(own)))
+    assert warning.code == "W105"
+    assert warning.message.startswith("when avg(select z.C from z in R where z.A = x.A) changes")
 
 
 def test_a_loop_that_is_kept_exactly_is_judged_by_its_steps() -> None:
@@ -147,10 +151,10 @@ def test_a_loop_that_is_kept_exactly_is_judged_by_its_steps() -> None:
         "step select (k, {}(c)) from (k, c) in v group by k limit 3"
     )
     for function, codes in (("sum", []), ("max", ["W105"])):
-        plan = planned(text.format(function))
+        plan = query_plan(text.format(function))
         nowhere = Span(SourceText(""), 0, 0)
-        assert [each.code for each in cautions(plan, nowhere)] == ["W103"]
-        assert [each.code for each in cautions(plan, nowhere, iterate="exact")] == codes
+        assert [warning.code for warning in cautions(plan, nowhere)] == ["W103"]
+        assert [warning.code for warning in cautions(plan, nowhere, iterate="exact")] == codes
 
 
 def test_data_say_what_is_read() -> None:
@@ -159,11 +163,11 @@ def test_data_say_what_is_read() -> None:
         (GROUPS, "groups"),
         ("median(distinct(R.C))", "tables"),
     ):
-        data = plan_data(planned(text))
-        node = next(each for each in data["nodes"] if each["shape"] == "per key")
+        data = plan_data(query_plan(text))
+        node = next(node for node in data["nodes"] if node["shape"] == "per key")
         assert (node["reads"], node["incremental"]) == (reads, reads != "tables")
         assert data["incremental"] is (reads != "tables")
-        assert ("[reads " in show_plan(planned(text))) is (reads != "change")
+        assert ("[reads " in show_plan(query_plan(text))) is (reads != "change")
 
 
 def test_warnings_have_a_way_out_and_a_line_in_the_docs() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from incmrql.plan.nodes import Groups
 from tests.plan.seeded import PAIRWISE, history
-from tests.plan.stepping import ALL, inserted, planned_run, r, s
+from tests.plan.stepping import ALL, insertions, planned_run, r, s
 from tests.plan.test_work import work
 
 ROWS: Final = "(select (x.A, x.B, x.C, x.S) from x in R)"
@@ -153,8 +153,8 @@ def test_a_change_reads_as_much_of_a_large_group_as_of_a_small_one(text: str) ->
     for size in (20, 200):
         run = planned_run(text).fresh()
         rows = [r(3, n % 5 + 2, n / 8, "a") for n in range(size)]
-        run.stepper.step(run.known(inserted(R=rows, S=[s(3, 1.0, "t")])))
-        run.stepper.step(run.known(inserted(R=[r(3, 4, 0.5, "a")])))
+        run.stepper.step(run.restrict(insertions(R=rows, S=[s(3, 1.0, "t")])))
+        run.stepper.step(run.restrict(insertions(R=[r(3, 4, 0.5, "a")])))
         read.append(work(run).read)
     assert read[0] == read[1]
 
@@ -168,10 +168,10 @@ def test_a_value_of_pairs_of_rows_keeps_its_name() -> None:
     )
     (node,) = (n for n in planned_run(text).plan.nodes if isinstance(n, Groups))
     assert not node.is_fold
-    assert not [each for each in node.requests if each.reads_rows]
+    assert not [request for request in node.requests if request.reads_rows]
     run = planned_run(text).fresh()
-    run.step(inserted(R=[r(1, n, 0.0) for n in range(4)]))
-    run.step(inserted(R=[r(1, 9, 0.0)]))
+    run.step(insertions(R=[r(1, n, 0.0) for n in range(4)]))
+    run.step(insertions(R=[r(1, 9, 0.0)]))
 
 
 def test_a_function_that_calls_itself_stays_a_call() -> None:
@@ -180,11 +180,11 @@ def test_a_function_that_calls_itself_stays_a_call() -> None:
         "select (k, f(x.C, 2)) from x in R group by k: x.A"
     )
     run = planned_run(text).fresh()
-    run.step(inserted(R=[r(1, n, 0.5) for n in range(4)]))
-    run.step(inserted(R=[r(1, 9, 0.25)]))
+    run.step(insertions(R=[r(1, n, 0.5) for n in range(4)]))
+    run.step(insertions(R=[r(1, 9, 0.25)]))
 
 
 def test_a_let_whose_name_is_not_used_reads_nothing() -> None:
     run = planned_run("select (let j = S.A in x.B) from x in R").fresh()
-    run.step(inserted(R=[r(1, 7), r(1, 7), r(2, None)], S=[s(1)]))
-    run.step(inserted(R=[r(4, 7)]))
+    run.step(insertions(R=[r(1, 7), r(1, 7), r(2, None)], S=[s(1)]))
+    run.step(insertions(R=[r(4, 7)]))

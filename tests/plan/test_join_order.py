@@ -27,7 +27,7 @@ from tests import golden
 from tests.algebra.evaluating import evaluate_query
 from tests.effort import fewer
 from tests.generators.tables import tables
-from tests.plan.stepping import ALL, Run, histories, planned, typed_script
+from tests.plan.stepping import ALL, Run, histories, query_plan, typed_script
 
 GOLDEN = Path(__file__).with_name("join_order.golden")
 
@@ -41,7 +41,7 @@ def cross_products(plan: Plan) -> int:
 
 def joins(text: str, _args: Mapping[str, str]) -> str:
     """What flows where, and by what key."""
-    lines = show_plan(planned(text)).splitlines()
+    lines = show_plan(query_plan(text)).splitlines()
     return "\n".join(line for line in lines if re.match(r" +(\d+: |key |warning)", line))
 
 
@@ -76,7 +76,7 @@ CONNECTED = {
 
 @pytest.mark.parametrize("name", CONNECTED)
 def test_no_join_is_a_cross_product(name: str) -> None:
-    assert cross_products(planned(CONNECTED[name])) == 0
+    assert cross_products(query_plan(CONNECTED[name])) == 0
 
 
 @pytest.mark.parametrize("name", CONNECTED)
@@ -173,8 +173,8 @@ def test_as_few_cross_products_as_there_are_parts(
     small = {name: Bag(rows[:4]) for name, rows in data.items()}
     env = Environment(new_world(script, registered=small))
     expected = evaluate(script.items[0].expr, env)
-    for each in (query, normal_form(query)[0]):
-        got = evaluate_query(each, env)
+    for variant in (query, normal_form(query)[0]):
+        got = evaluate_query(variant, env)
         assert identical(expected, got), f"{text}\n{show(expected)}\n{show(got)}"
 
 

@@ -15,12 +15,12 @@ from incmrql.plan.nodes import Groups, Input, Join, Linear, Merge
 from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Record, Value, encode
 from tests.effort import fewer
-from tests.generators.stacked import stacked
+from tests.generators.stacked import stacked_shapes
 from tests.oracle.states.base import JoinState
 from tests.oracle.stepper import Stepper
 from tests.plan.seeded import EVERY, history
-from tests.plan.stepping import ALL, Batch, Run, all_at_once, deleted, inserted, r
-from tests.plan.test_coverage import watched
+from tests.plan.stepping import ALL, Batch, Run, all_at_once, deletions, insertions, r
+from tests.plan.test_coverage import recorded_changes
 from tests.plan.test_plan import over_folder
 
 VALUES = st.one_of(st.integers(0, 2), st.none(), st.sampled_from([0.0, -0.0, float("nan"), "a"]))
@@ -30,16 +30,16 @@ CHANGES = st.lists(st.tuples(ROWS, st.integers(1, 2)), max_size=4).map(Weighted)
 
 
 def plus(*bags: Weighted) -> Weighted:
-    found = Weighted()
+    total = Weighted()
     for bag in bags:
-        found.merge(bag)
-    return found
+        total.merge(bag)
+    return total
 
 
 def minus(one: Weighted, other: Weighted) -> Weighted:
-    found = one.copy()
-    found.merge(other, -1)
-    return found
+    difference = one.copy()
+    difference.merge(other, -1)
+    return difference
 
 
 @given(BAGS, BAGS, BAGS)
@@ -64,14 +64,14 @@ def test_rows_are_the_same_by_their_bytes() -> None:
     assert len(Weighted([(1, 1), (1.0, 1), ("1", 1)])) == len({encode(1), encode(1.0), encode("1")})
 
 
-def sent(stepper: Stepper, batch: Batch) -> list[Weighted]:
-    """What every node sends in a batch."""
-    with watched() as batches:
+def changes_of_nodes(stepper: Stepper, batch: Batch) -> list[Weighted]:
+    """The change that every node emits in a batch."""
+    with recorded_changes() as batches:
         stepper.step(batch)
     return batches[-1]
 
 
-def pushed(**streams: Weighted) -> Batch:
+def batch_of(**streams: Weighted) -> Batch:
     return {name: list(rows) for name, rows in streams.items()}
 
 
@@ -98,13 +98,14 @@ def test_linear_nodes_are_additive(text: str, kind: type[object], x: Weighted, y
     run = planned_run(text)
     place = place_of(run, kind)
     both, one, other = (
-        sent(run.fresh().stepper, pushed(R=rows))[place] for rows in (plus(x, y), x, y)
+        changes_of_nodes(run.fresh().stepper, batch_of(R=rows))[place]
+        for rows in (plus(x, y), x, y)
     )
     assert both == plus(one, other)
 
 
-def joined(left: Weighted, right: Weighted) -> Weighted:
-    """All pairs that agree, with the products of their weights; null agrees with nothing."""
+def natural_join(left: Weighted, right: Weighted) -> Weighted:
+    """All matching pairs with the products of their weights; null matches nothing."""
     return Weighted(
         ((one.S, one.A, other.C), times * weight)
         for one, times in left
@@ -120,25 +121,29 @@ def test_joins_are_bilinear(x: Weighted, more: Weighted, less: st.DataObject) ->
     change = plus(more, gone)
     run = planned_run("select (x.S, x.A, y.C) from x in R, y in R where x.A = y.B").fresh()
     place = place_of(run, Join)
-    assert sent(run.stepper, pushed(R=x))[place] == joined(x, x)
-    found = sent(run.stepper, pushed(R=change))[place]
-    assert found == plus(joined(change, x), joined(x, change), joined(change, change))
-    assert found == minus(joined(plus(x, change), plus(x, change)), joined(x, x))
+    assert changes_of_nodes(run.stepper, batch_of(R=x))[place] == natural_join(x, x)
+    change_of_join = changes_of_nodes(run.stepper, batch_of(R=change))[place]
+    assert change_of_join == plus(
+        natural_join(change, x), natural_join(x, change), natural_join(change, change)
+    )
+    assert change_of_join == minus(
+        natural_join(plus(x, change), plus(x, change)), natural_join(x, x)
+    )
 
 
 def test_a_join_forgets_the_keys_that_are_gone() -> None:
     run = Run("select (x.S, x.A, y.C) from x in R, y in R where x.A = y.B")
-    run.step(inserted(R=[r(1, 2), r(2, 1)]))
-    run.step(deleted(R=[r(1, 2), r(2, 1)]))
-    (state,) = [each for each in run.stepper._states if isinstance(each, JoinState)]
+    run.step(insertions(R=[r(1, 2), r(2, 1)]))
+    run.step(deletions(R=[r(1, 2), r(2, 1)]))
+    (state,) = [state for state in run.stepper._states if isinstance(state, JoinState)]
     assert state.sides == ({}, {})
 
 
 def by_key(rows: Weighted) -> dict[Value, list[Record]]:
-    found: dict[Value, list[Record]] = {}
+    groups: dict[Value, list[Record]] = {}
     for row, weight in rows:
-        found.setdefault(row.A, []).extend([row] * weight)
-    return found
+        groups.setdefault(row.A, []).extend([row] * weight)
+    return groups
 
 
 ASKED: dict[str, Callable[[list[Record]], int]] = {
@@ -158,15 +163,15 @@ def test_groups_emit_old_and_new_of_touched_keys_only(
     change = plus(more, gone)
     run = planned_run(f"select (k, {head}) from x in R group by k: x.A").fresh()
     place = place_of(run, Groups)
-    sent(run.stepper, pushed(R=x))
-    found = sent(run.stepper, pushed(R=change))[place]
+    changes_of_nodes(run.stepper, batch_of(R=x))
+    change_of_groups = changes_of_nodes(run.stepper, batch_of(R=change))[place]
     old, new = by_key(x), by_key(plus(x, change))
     expected = Weighted()
     for key in {row.A for row, _ in change}:
         for groups, sign in ((old, -1), (new, 1)):
             if key in groups:
                 expected.add((key, ASKED[head](groups[key])), sign)
-    assert found == expected
+    assert change_of_groups == expected
 
 
 def test_an_answer_that_cannot_be_had_leaves_the_one_before() -> None:
@@ -184,7 +189,7 @@ def test_an_answer_that_cannot_be_had_leaves_the_one_before() -> None:
 
 
 @fewer
-@given(text=stacked(), data=st.data())
+@given(text=stacked_shapes(), data=st.data())
 def test_the_changes_of_every_node_add_up(text: str, data: st.DataObject) -> None:
     """Batch by batch, every node sends in all what it sends when everything comes at once."""
     with deep_recursion():
@@ -196,8 +201,8 @@ def test_the_changes_of_every_node_add_up(text: str, data: st.DataObject) -> Non
 
 def totals(run: Run, batches: Iterable[Batch]) -> list[Weighted]:
     stepper = run.fresh().stepper
-    found = [Weighted() for _ in run.plan.nodes]
+    sums = [Weighted() for _ in run.plan.nodes]
     for batch in batches:
-        for total, change in zip(found, sent(stepper, run.known(batch)), strict=True):
+        for total, change in zip(sums, changes_of_nodes(stepper, run.restrict(batch)), strict=True):
             total.merge(change)
-    return found
+    return sums

@@ -19,12 +19,12 @@ def test_every_batch_of_an_exact_loop_answers_as_the_batch_loop_does(name: str) 
 
     @settings(fewer)
     @given(histories())
-    def tried(history: list[Batch]) -> None:
+    def run_history(history: list[Batch]) -> None:
         run = loop.again()
         for batch in history:
             run.step(batch)
 
-    tried()
+    run_history()
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -19,8 +19,8 @@ WAYS: list[LoopMode] = ["exact", "recompute"]
 SEEDS = 5
 
 
-def stepped(loop: Loops, batch: Batch) -> bool:
-    """A batch that is right, or fails as the batch loop does and changes nothing."""
+def runs_or_fails_alike(loop: Loops, batch: Batch) -> bool:
+    """Whether a batch succeeds; if not, it fails as the batch loop does and changes nothing."""
     stepper = loop.stepper
 
     def run() -> Value:
@@ -42,18 +42,18 @@ def test_odd_values_in_odd_batches(name: str, iterate: LoopMode) -> None:
     for seed in range(SEEDS):
         loop.again()
         for batch in history(Random(f"{name} {seed}"), loop.names):
-            if not stepped(loop, batch):
+            if not runs_or_fails_alike(loop, batch):
                 break
 
 
 def test_what_is_odd_is_there() -> None:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name in LOOPS:
         names = odd_loop(name, "recompute").names
         for seed in range(SEEDS):
             for batch in history(Random(f"{name} {seed}"), names):
-                found += marks(batch)
-    assert min(found[each] for each in ("nothing", "null", "nan", "-0.0")) > SEEDS
+                counts += marks(batch)
+    assert min(counts[mark] for mark in ("nothing", "null", "nan", "-0.0")) > SEEDS
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -61,11 +61,11 @@ def test_what_is_odd_is_there() -> None:
 def test_a_batch_that_fails_changes_nothing(name: str, iterate: LoopMode) -> None:
     loop = failing_loop(name, iterate)
     _, before, bad, instead = FAILING[name]
-    assert all(stepped(loop, batch) for batch in before)
-    assert not stepped(loop, bad)
-    assert not stepped(loop, bad)
-    assert stepped(loop, {})
-    assert stepped(loop, instead)
+    assert all(runs_or_fails_alike(loop, batch) for batch in before)
+    assert not runs_or_fails_alike(loop, bad)
+    assert not runs_or_fails_alike(loop, bad)
+    assert runs_or_fails_alike(loop, {})
+    assert runs_or_fails_alike(loop, instead)
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -74,5 +74,5 @@ def test_a_first_batch_that_fails(name: str, iterate: LoopMode) -> None:
     loop = failing_loop(name, iterate)
     _, before, bad, instead = FAILING[name]
     at_once: Batch = {n: [row for batch in (*before, bad) for row in batch[n]] for n in bad}
-    assert not stepped(loop, at_once)
-    assert all(stepped(loop, batch) for batch in (*before, instead))
+    assert not runs_or_fails_alike(loop, at_once)
+    assert all(runs_or_fails_alike(loop, batch) for batch in (*before, instead))

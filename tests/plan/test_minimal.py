@@ -13,15 +13,15 @@ from incmrql.plan.monoids import COUNT, FLOATS, MAX, MIN, SUM, commutative_monoi
 from incmrql.plan.nodes import Groups, Input, Join, Ordered, Plan
 from incmrql.values import Bag, Record
 from tests.effort import examples
-from tests.oracle.changes import narrowed
+from tests.oracle.changes import narrow_rows
 from tests.plan.stepping import (
     Run,
     all_at_once,
-    deleted,
-    inserted,
+    deletions,
+    insertions,
     one_by_one,
-    planned,
     planned_run,
+    query_plan,
     r,
     rows_of,
     s,
@@ -37,8 +37,8 @@ def last(plan: Plan) -> Groups:
     return node
 
 
-def kept(text: str) -> tuple[StateItem, ...]:
-    return shapes(planned(text))[-1].keeps
+def state_items(text: str) -> tuple[StateItem, ...]:
+    return shapes(query_plan(text))[-1].keeps
 
 
 # --- accumulators --------------------------------------------------------------------------------
@@ -58,50 +58,50 @@ def kept(text: str) -> tuple[StateItem, ...]:
     ],
 )
 def test_groups_that_only_grow_keep_accumulators(function: str, expected: list[object]) -> None:
-    node = last(planned(f"select (k, {function}) from x in {GROWS} group by k: x.A"))
-    assert [each.monoid for each in node.accumulators] == expected
+    node = last(query_plan(f"select (k, {function}) from x in {GROWS} group by k: x.A"))
+    assert [accumulator.monoid for accumulator in node.accumulators] == expected
     assert (node.tables, node.kept, node.is_fold) == ((), (), True)
 
 
 def test_the_greatest_of_what_only_grows_is_one_value() -> None:
     run = Run(f"select (k, max(x.B)) from x in {GROWS} group by k: x.A")
-    run.step(inserted(R=[r(1, n, float(n)) for n in range(50)]))
+    run.step(insertions(R=[r(1, n, float(n)) for n in range(50)]))
     assert sum(run.stepper.sizes) == 1
-    run.step(inserted(R=[r(1, 99), r(2, None)]))
+    run.step(insertions(R=[r(1, 99), r(2, None)]))
     assert run.stepper.answer() == Bag([(1, 99), (2, None)])
     assert run.stepper.work[-1].read == 1
 
 
 def test_what_can_be_taken_away_is_kept_as_values_in_order() -> None:
-    node = last(planned("select (k, min(x.B), max(x.B)) from x in R group by k: x.A"))
+    node = last(query_plan("select (k, min(x.B), max(x.B)) from x in R group by k: x.A"))
     assert (len(node.tables), node.accumulators, node.kept) == (1, (), ())
     run = Run("select (k, min(x.B), max(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 5, float(n), str(n)) for n in range(50)]))
+    run.step(insertions(R=[r(1, 5, float(n), str(n)) for n in range(50)]))
     assert sum(run.stepper.sizes) == 1  # one value, fifty times
 
 
 def test_the_first_rows_of_what_only_grows_are_all_that_is_kept() -> None:
     run = Run(f"select (x.A, x.B) from x in {GROWS} order by x.B desc limit 3")
-    run.step(inserted(R=[r(n, n) for n in range(50)]))
-    run.step(inserted(R=[r(7, 99), r(7, 1)]))
+    run.step(insertions(R=[r(n, n) for n in range(50)]))
+    run.step(insertions(R=[r(7, 99), r(7, 1)]))
     assert run.stepper.answer() == [(7, 99), (49, 49), (48, 48)]
     assert run.stepper.sizes[-1] == 3
-    (node,) = [each for each in run.plan.nodes if isinstance(each, Ordered)]
+    (node,) = [node for node in run.plan.nodes if isinstance(node, Ordered)]
     assert node.grows
 
 
 def test_the_first_of_groups_that_only_grow_are_all_that_is_kept() -> None:
     first = "(select y.B from y in x order by y.C desc limit 3)"
     run = Run(f"select (k, {first}) from x in {GROWS} group by k: x.A")
-    run.step(inserted(R=[r(1, n, float(n)) for n in range(50)]))
-    run.step(inserted(R=[r(1, 99, 99.0), r(1, 1, 1.0)]))
+    run.step(insertions(R=[r(1, n, float(n)) for n in range(50)]))
+    run.step(insertions(R=[r(1, 99, 99.0), r(1, 1, 1.0)]))
     assert run.stepper.answer() == Bag([(1, [99, 49, 48])])
     assert sum(run.stepper.sizes) == 3
     run = Run(f"select (k, (select y.B from y in x order by y.C)[0]) from x in {GROWS} "
               "group by k: x.A")  # fmt: skip
-    run.step(inserted(R=[r(1, n, float(n)) for n in range(50)]))
+    run.step(insertions(R=[r(1, n, float(n)) for n in range(50)]))
     assert sum(run.stepper.sizes) == 1
-    assert kept(run.text)[-1].what.startswith("first 1 values of")
+    assert state_items(run.text)[-1].what.startswith("first 1 values of")
 
 
 @examples(25)
@@ -124,7 +124,7 @@ def test_what_only_grows_answers_as_ever(text: str, data: st.DataObject) -> None
     run = planned_run(text).fresh()
     rows = data.draw(rows_of("R", 8))
     cut = data.draw(st.integers(0, len(rows)))
-    history = [inserted(R=rows[:cut]), inserted(R=rows[cut:])]
+    history = [insertions(R=rows[:cut]), insertions(R=rows[cut:])]
     for batch in history:
         run.step(batch)
     for other in (one_by_one(history), all_at_once(history)):
@@ -164,12 +164,12 @@ def test_a_merge_is_commutative_if_it_is_seen_to_be(declared: str, expected: boo
 
 def test_a_commutative_aggregation_of_what_only_grows_is_one_value() -> None:
     run = Run(f"{SPAN} select (k, span(x.B)) from x in {GROWS} group by k: x.A;")
-    run.step(inserted(R=[r(1, n) for n in (5, 3, None)]))
-    run.step(inserted(R=[r(1, 9), r(1, 9), r(2, None)]))
+    run.step(insertions(R=[r(1, n) for n in (5, 3, None)]))
+    run.step(insertions(R=[r(1, 9), r(1, 9), r(2, None)]))
     assert run.stepper.answer() == Bag([(1, (3, 9)), (2, (2147483647, -2147483648))])
     assert sum(run.stepper.sizes) == 2
-    assert [each.kind for each in last(run.plan).accumulators] == ["user"]
-    assert run.again([inserted(R=[r(1, 3), r(1, 5), r(1, 9), r(1, 9), r(1, None), r(2, None)])]
+    assert [accumulator.kind for accumulator in last(run.plan).accumulators] == ["user"]
+    assert run.again([insertions(R=[r(1, 3), r(1, 5), r(1, 9), r(1, 9), r(1, None), r(2, None)])]
                      ).state() == run.stepper.state()  # fmt: skip
 
 
@@ -181,14 +181,14 @@ PARITY = (
 
 def test_an_aggregation_with_an_inverse_is_one_value_though_rows_are_deleted() -> None:
     run = Run(f"{PARITY} select (k, parity(x.B)) from x in R group by k: x.A;")
-    run.step(inserted(R=[r(1, 1), r(1, 1), r(1, 3), r(1, None), r(2, 4)]))
+    run.step(insertions(R=[r(1, 1), r(1, 1), r(1, 3), r(1, None), r(2, 4)]))
     assert run.stepper.answer() == Bag([(1, True), (2, False)])
     run.step({"R": [(r(1, 1), -1), (r(2, 4), -1), (r(2, 5), 2)]})
     assert run.stepper.answer() == Bag([(1, False), (2, False)])
-    assert [each.kind for each in last(run.plan).accumulators] == ["user"]
+    assert [accumulator.kind for accumulator in last(run.plan).accumulators] == ["user"]
     assert (last(run.plan).tables, last(run.plan).kept) == ((), ())
     assert sum(run.stepper.sizes) == 2
-    once = run.again([inserted(R=[r(1, 1), r(1, 3), r(1, None), r(2, 5), r(2, 5)])])
+    once = run.again([insertions(R=[r(1, 1), r(1, 3), r(1, None), r(2, 5), r(2, 5)])])
     assert once.state() == run.stepper.state()
 
 
@@ -196,11 +196,11 @@ def test_an_aggregation_with_an_inverse_is_one_value_though_rows_are_deleted() -
 def test_any_other_aggregation_takes_its_values_in_order(source: str) -> None:
     """In the order in which rows come the text would be another one."""
     run = Run(f"{JOINED} select (k, joined(x.S)) from x in {source} group by k: x.A;")
-    run.step(inserted(R=[r(1, 1, 1.0, "c"), r(1, 2, 2.0, "a")]))
-    run.step(inserted(R=[r(1, 3, 3.0, "b")]))
+    run.step(insertions(R=[r(1, 1, 1.0, "c"), r(1, 2, 2.0, "a")]))
+    run.step(insertions(R=[r(1, 3, 3.0, "b")]))
     assert run.stepper.answer() == Bag([(1, "abc")])
     if source == "R":
-        run.step(deleted(R=[r(1, 3, 3.0, "b")]))
+        run.step(deletions(R=[r(1, 3, 3.0, "b")]))
     assert [len(last(run.plan).tables), last(run.plan).kept] == [1, ()]
 
 
@@ -208,20 +208,20 @@ def test_any_other_aggregation_takes_its_values_in_order(source: str) -> None:
 
 
 def columns(text: str) -> dict[str, tuple[str, ...]]:
-    return {each.what: each.asked for each in kept(text) if each.is_rows}
+    return {item.what: item.asked for item in state_items(text) if item.is_rows}
 
 
 def test_an_average_keeps_no_rows_and_says_for_whom() -> None:
-    found = kept("select (k, avg(x.C)) from x in R group by k: x.A")
-    assert [each.is_rows for each in found] == [False, False, False]
-    assert all(each.asked[0].startswith("avg(group") for each in found[1:])
+    items = state_items("select (k, avg(x.C)) from x in R group by k: x.A")
+    assert [item.is_rows for item in items] == [False, False, False]
+    assert all(item.asked[0].startswith("avg(group") for item in items[1:])
 
 
 def test_rows_keep_the_columns_that_the_answer_needs() -> None:
-    found = columns("select (k, x.S, sum(x.C), max(x.B)) from x in R group by k: x.A")
-    assert [what.split(" of ")[0] for what in found] == ["values", "its rows by (int): x9.S"]
+    tables = columns("select (k, x.S, sum(x.C), max(x.B)) from x in R group by k: x.A")
+    assert [what.split(" of ")[0] for what in tables] == ["values", "its rows by (int): x9.S"]
     run = Run("select (k, x.S, sum(x.C)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, n, float(n), "same") for n in range(9)]))
+    run.step(insertions(R=[r(1, n, float(n), "same") for n in range(9)]))
     assert run.stepper.sizes[-1] == 2  # a sum, and one text nine times
 
 
@@ -236,7 +236,7 @@ def test_a_join_keeps_the_columns_used_above_each_for_its_terms() -> None:
 
 
 def test_rows_that_are_only_counted_have_no_columns() -> None:
-    (left,) = [e for e in kept("max(R.A)") if "left" in e.what]
+    (left,) = [e for e in state_items("max(R.A)") if "left" in e.what]
     assert (left.what, left.is_rows) == ("number of left rows by ()", False)
 
 
@@ -244,17 +244,17 @@ def test_the_columns_of_a_term_that_is_not_in_normal_form() -> None:
     text = "select (x.C, y.D) from x in R, y in S where x.A = y.A"
     run = Run(text, normal=False)
     (join,) = [node for node in run.plan.nodes if isinstance(node, Join)]
-    run.step(inserted(R=[r(1, 2, 3.0, "long"), r(1, 4, 3.0, "text")], S=[s(1, 5.0, "t")]))
+    run.step(insertions(R=[r(1, 2, 3.0, "long"), r(1, 4, 3.0, "text")], S=[s(1, 5.0, "t")]))
     assert join.columns == (("x_1",), ("y_2",))
     assert run.stepper.answer() == Bag([(3.0, 5.0), (3.0, 5.0)])
 
 
 def test_every_table_names_who_reads_it() -> None:
-    found = kept("select (k, median(x.C), min(x.C), count(distinct(x.B))) from x in R "
+    items = state_items("select (k, median(x.C), min(x.C), count(distinct(x.B))) from x in R "
                  "group by k: x.A")  # fmt: skip
-    asked = {each.what.split(" of ")[0]: len(each.asked) for each in found}
+    asked = {item.what.split(" of ")[0]: len(item.asked) for item in items}
     assert asked == {"multiplicity": 0, "count": 1, "values": 1}
-    assert sorted(len(each.asked) for each in found) == [0, 1, 1, 2]
+    assert sorted(len(item.asked) for item in items) == [0, 1, 1, 2]
 
 
 # --- declared keys -------------------------------------------------------------------------------
@@ -263,24 +263,24 @@ KEYED = "select (x.B, y.D) from x in stream(R, key: A), y in S where x.A = y.A"
 
 
 def test_a_declared_key_leaves_one_row() -> None:
-    plan = planned(KEYED)
+    plan = query_plan(KEYED)
     join = plan.nodes[-1]
     assert isinstance(join, Join)
     assert join.single == (0,)
     assert "left row by int: x4.B" in columns(KEYED)
-    assert planned(KEYED.replace("key: A", "key: (A, B)")).nodes[-1] != join
+    assert query_plan(KEYED.replace("key: A", "key: (A, B)")).nodes[-1] != join
     semi = (
         "select x.B from x in stream(R, key: A) where exists (select y from y in S where y.A = x.A)"
     )
-    assert last(planned(semi)).single == (0,)
-    other = planned("select (x.B, y.D) from x in stream(R, key: A), y in S where x.B = y.A")
+    assert last(query_plan(semi)).single == (0,)
+    other = query_plan("select (x.B, y.D) from x in stream(R, key: A), y in S where x.B = y.A")
     assert isinstance(other.nodes[-1], Join)
     assert other.nodes[-1].single == ()
 
 
 def test_a_second_row_of_a_key_is_refused_and_changes_nothing() -> None:
     run = Run(KEYED)
-    run.step(inserted(R=[r(1, 5), r(2, 5)], S=[s(1, 1.0)]))
+    run.step(insertions(R=[r(1, 5), r(2, 5)], S=[s(1, 1.0)]))
     before = run.stepper.state()
     with pytest.raises(DataError, match="2 rows have the same key, A: 1") as caught:
         run.stepper.step({"R": [(r(1, 6), 1)]})
@@ -293,11 +293,11 @@ def test_a_second_row_of_a_key_is_refused_and_changes_nothing() -> None:
 
 def test_a_row_may_be_replaced_in_one_batch() -> None:
     run = Run(KEYED)
-    run.step(inserted(R=[r(1, 5)], S=[s(1, 1.0)]))
+    run.step(insertions(R=[r(1, 5)], S=[s(1, 1.0)]))
     change = run.step({"R": [(r(1, 6), 1), (r(1, 5), -1)]})
     assert change == Weighted([((6, 1.0), 1), ((5, 1.0), -1)])
-    run.step(deleted(R=[r(1, 6)]))
-    run.step(inserted(R=[r(1, 7)]))
+    run.step(deletions(R=[r(1, 6)]))
+    run.step(insertions(R=[r(1, 7)]))
     assert run.stepper.answer() == Bag([(7, 1.0)])
     with pytest.raises(DataError, match="not there") as caught:
         run.stepper.step({"R": [(r(1, 5), -1)]})
@@ -306,7 +306,7 @@ def test_a_row_may_be_replaced_in_one_batch() -> None:
 
 def test_a_key_of_two_columns_is_both_of_them() -> None:
     run = Run("select x.C from x in stream(R, key: (A, B), insert_only: true)")
-    run.step(inserted(R=[r(1, 1), r(1, 2), r(2, 1), r(1, None)]))
+    run.step(insertions(R=[r(1, 1), r(1, 2), r(2, 1), r(1, None)]))
     with pytest.raises(DataError, match=r"same key, A, B: \(1,2\)"):
         run.stepper.step({"R": [(r(1, 2, 9.0), 1)]})
     with pytest.raises(DataError, match="same key"):
@@ -320,11 +320,11 @@ def test_an_invariant_source_is_checked_once() -> None:
         run.stepper.step({})
     good = Run("select y.D from x in R, y in source(S, key: A) where x.A = y.A", "R",
                {"S": Bag([s(1, 1.0), s(2, 2.0)])})  # fmt: skip
-    good.step(inserted(R=[r(1)]))
+    good.step(insertions(R=[r(1)]))
 
 
 def test_what_one_use_declares_of_a_registered_stream_is_so_for_all() -> None:
-    plan = planned(f"(count(R), max(select x.A from x in {GROWS}))")
+    plan = query_plan(f"(count(R), max(select x.A from x in {GROWS}))")
     (stream,) = [node for node in plan.nodes if isinstance(node, Input)]
     assert (stream.name, stream.insert_only, stream.ledger) == ("R", True, False)
 
@@ -337,11 +337,11 @@ def test_a_request_that_fails_matters_only_where_the_answer_comes_to_it() -> Non
     run = Run("select (k, if count(x) > 1 then (select y.S from y in x order by y.C)[1] else '') "
               "from x in R group by k: x.A")  # fmt: skip
     run.start.world.fail_arithmetic = True
-    run.stepper.step(inserted(R=[r(1, 1, 1.0, "a")]))
+    run.stepper.step(insertions(R=[r(1, 1, 1.0, "a")]))
     assert run.stepper.answer() == Bag([(1, "")])
-    run.stepper.step(inserted(R=[r(1, 1, 2.0, "b")]))
+    run.stepper.step(insertions(R=[r(1, 1, 2.0, "b")]))
     assert run.stepper.answer() == Bag([(1, "b")])
-    run.stepper.step(deleted(R=[r(1, 1, 1.0, "a")]))
+    run.stepper.step(deletions(R=[r(1, 1, 1.0, "a")]))
     assert run.stepper.answer() == Bag([(1, "")])
 
 
@@ -349,12 +349,12 @@ def test_a_request_that_fails_where_it_is_needed_fails_the_batch() -> None:
     run = Run("select (k, (select y.S from y in x order by y.C)[1]) from x in R group by k: x.A")
     run.start.world.fail_arithmetic = True
     both = [r(1, 1, 1.0, "a"), r(1, 1, 2.0, "b")]
-    run.stepper.step(inserted(R=both))
+    run.stepper.step(insertions(R=both))
     before = run.stepper.state(), run.stepper.answer()
     with pytest.raises(DataError, match="there is no element 1 in a list of 1"):
-        run.stepper.step(deleted(R=both[:1]))
+        run.stepper.step(deletions(R=both[:1]))
     assert (run.stepper.state(), run.stepper.answer()) == before
-    run.stepper.step(inserted(R=[r(1, 1, 0.0, "z")]))
+    run.stepper.step(insertions(R=[r(1, 1, 0.0, "z")]))
     assert run.stepper.answer() == Bag([(1, "a")])
 
 
@@ -362,14 +362,14 @@ def test_an_answer_that_fails_as_a_whole_changes_nothing() -> None:
     run = Run("(select x.A from x in R order by x.A)[1]")
     run.start.world.fail_arithmetic = True
     with pytest.raises(DataError, match="no element 1"):
-        run.stepper.step(inserted(R=[r(1)]))
-    run.stepper.step(inserted(R=[r(1), r(2)]))
+        run.stepper.step(insertions(R=[r(1)]))
+    run.stepper.step(insertions(R=[r(1), r(2)]))
     assert run.stepper.answer() == 2
 
 
 def test_records_and_tuples_are_narrowed() -> None:
     rows = Weighted([(Record({"A": 1, "B": 2}), 1), ((1, 2), 1), (None, 1), (7, 1)])
-    assert narrowed(rows, ("A", 1)) == Weighted(
+    assert narrow_rows(rows, ("A", 1)) == Weighted(
         [(Record({"A": 1}), 1), ((None, 2), 1), (None, 1), (7, 1)]
     )
-    assert narrowed(rows, None) is rows
+    assert narrow_rows(rows, None) is rows

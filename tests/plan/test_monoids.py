@@ -52,7 +52,7 @@ BAGS = st.lists(st.tuples(st.sampled_from([1, 2, "a", None]), INTEGERS), max_siz
 def keys_to(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Values by key."""
     dictionaries = st.dictionaries(st.sampled_from([1, "k", None]), values, max_size=3)
-    return dictionaries.map(lambda found: {encode(k): (k, v) for k, v in found.items()})
+    return dictionaries.map(lambda entries: {encode(k): (k, v) for k, v in entries.items()})
 
 
 def declared_monoid(declared: str, **laws: Any) -> Monoid:
@@ -129,8 +129,8 @@ def plain(value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    found: bool = plain(one) == plain(other)
-    return found
+    equal: bool = plain(one) == plain(other)
+    return equal
 
 
 @LAWS
@@ -173,15 +173,15 @@ def test_an_inverse_takes_away(case: Case, data: st.DataObject) -> None:
 
 def exists(case: Case, breaks: Callable[[Any, Any], bool]) -> bool:
     """Whether some of many pairs of elements break a law."""
-    found = []
+    outcomes = []
 
     @settings(max_examples=max(30, settings().max_examples))  # or nothing is found that exists
     @given(a=case.elements, b=case.elements)
-    def tried(a: Any, b: Any) -> None:
-        found.append(breaks(a, b))
+    def record_outcome(a: Any, b: Any) -> None:
+        outcomes.append(breaks(a, b))
 
-    tried()
-    return any(found)
+    record_outcome()
+    return any(outcomes)
 
 
 @LAWS

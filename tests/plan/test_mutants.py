@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import sample
-from tests.plan.mutants import MUTANTS, Mutant, broken, killer
-from tests.plan.stepping import Run, inserted, r
+from tests.plan.mutants import MUTANTS, Mutant, apply_mutant, killer
+from tests.plan.stepping import Run, insertions, r
 
 FEWEST = 40
 
@@ -29,21 +29,23 @@ def test_there_are_many_and_each_has_its_own_rule() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_every_mutant_fits_the_code(mutant: Mutant) -> None:
-    with broken(mutant):  # asserts that the place is there and has the text once
+    with apply_mutant(mutant):  # asserts that the place is there and has the text once
         assert mutant.tests
 
 
 def test_a_mutant_leaves_nothing_behind() -> None:
     text = "select x.A from x in R where x.B > 0"
-    (mutant,) = [each for each in MUTANTS if each.rule == "a map keeps the weight of its row"]
-    with broken(mutant):
+    (mutant,) = [
+        candidate for candidate in MUTANTS if candidate.rule == "a map keeps the weight of its row"
+    ]
+    with apply_mutant(mutant):
         run = Run(text)
         run.stepper.step({"R": [(r(1, 1), 2)]})
         assert run.stepper.answer() == [1]
-    Run(text).step(inserted(R=[r(1, 1), r(1, 1)]))
+    Run(text).step(insertions(R=[r(1, 1), r(1, 1)]))
 
 
 def test_a_mutant_must_fit_the_code() -> None:
-    other = Mutant("none", "oracle.sums:_scaled", "not there", "", ())
-    with pytest.raises(AssertionError, match="is 0 times in"), broken(other):
+    other = Mutant("none", "oracle.sums:_scale", "not there", "", ())
+    with pytest.raises(AssertionError, match="is 0 times in"), apply_mutant(other):
         pass

@@ -14,7 +14,7 @@ from incmrql.plan.nodes import Groups, Input, Join, Plan
 from incmrql.plan.planner import plan_of
 from incmrql.values import Bag, Record
 from tests.oracle.states.base import Work
-from tests.plan.stepping import ALL, Run, deleted, inserted, kinds, planned, r, s
+from tests.plan.stepping import ALL, Run, deletions, insertions, kinds, query_plan, r, s
 
 AVERAGE = "select (k, avg(x.C)) from x in R group by k: x.A"
 JOIN = "select (x.C, y.D) from x in R, y in S where x.A = y.A"
@@ -37,40 +37,46 @@ def work(run: Run) -> Work:
 
 
 def warnings(text: str, streams: frozenset[str] = ALL) -> list[str]:
-    return [each.code for shape in shapes(planned(text, streams)) for each in shape.warnings]
+    return [
+        warning.code for shape in shapes(query_plan(text, streams)) for warning in shape.warnings
+    ]
 
 
 # --- what is kept ------------------------------------------------------------------------------
 
 
 def test_an_average_keeps_a_sum_and_a_count_and_no_rows() -> None:
-    plan = planned(AVERAGE)
+    plan = query_plan(AVERAGE)
     (fold,) = [node for node in plan.nodes if isinstance(node, Groups)]
-    assert [each.kind for each in fold.accumulators] == ["sum", "count"]
+    assert [accumulator.kind for accumulator in fold.accumulators] == ["sum", "count"]
     assert (fold.kept, fold.used, fold.is_fold) == ((), (), True)
 
 
 def test_what_is_asked_twice_is_kept_once() -> None:
-    plan = planned("select (k, avg(x.C), sum(x.C), stddev(x.C), count(x.C)) from x in R "
+    plan = query_plan("select (k, avg(x.C), sum(x.C), stddev(x.C), count(x.C)) from x in R "
                    "group by k: x.A")  # fmt: skip
     (fold,) = [node for node in plan.nodes if isinstance(node, Groups)]
-    assert sorted(each.kind for each in fold.accumulators) == ["count", "squares", "sum"]
+    assert sorted(accumulator.kind for accumulator in fold.accumulators) == [
+        "count",
+        "squares",
+        "sum",
+    ]
     assert len(fold.requests) == 4
 
 
 def test_a_join_keeps_the_columns_that_are_used() -> None:
     run = Run(JOIN)
-    run.step(inserted(R=[r(1, 2, 3.0, "long"), r(1, 4, 3.0, "text")], S=[s(1, 5.0, "t")]))
+    run.step(insertions(R=[r(1, 2, 3.0, "long"), r(1, 4, 3.0, "text")], S=[s(1, 5.0, "t")]))
     assert run.stepper.sizes[-1] == 2  # two rows of R are one (C, 3.0) of weight 2
 
 
 def test_partners_of_an_invariant_side_are_not_kept() -> None:
-    both, left = planned(JOIN).nodes[-1], planned(JOIN, "R").nodes[-1]
+    both, left = query_plan(JOIN).nodes[-1], query_plan(JOIN, "R").nodes[-1]
     assert isinstance(both, Join)
     assert isinstance(left, Join)
     assert (both.kept, left.kept) == ((0, 1), (1,))
     run = Run(SEMI, "R", {"S": Bag([s(1)])})
-    run.step(inserted(R=[r(1, 1, float(n)) for n in range(50)]))
+    run.step(insertions(R=[r(1, 1, float(n)) for n in range(50)]))
     assert run.stepper.sizes[-1] == 1
 
 
@@ -85,14 +91,14 @@ def test_groups_of_invariant_sources_are_not_kept() -> None:
 @pytest.mark.parametrize("text", [AVERAGE, JOIN, SEMI, "select x.A from x in R limit 1"])
 def test_nothing_is_kept_of_rows_that_are_gone(text: str) -> None:
     run, rows, others = Run(text), [r(1), r(2)], [s(1), s(3)]
-    run.step(inserted(R=rows, S=others))
+    run.step(insertions(R=rows, S=others))
     assert sum(run.stepper.sizes) > 0
-    run.step(deleted(R=rows, S=others))
+    run.step(deletions(R=rows, S=others))
     assert run.stepper.sizes == [0] * len(run.plan.nodes)
 
 
 def test_equal_sources_are_one_input() -> None:
-    assert kinds(planned("select (x.S, y.S) from x in R, y in R where x.A = y.A"))["input"] == 1
+    assert kinds(query_plan("select (x.S, y.S) from x in R, y in R where x.A = y.A"))["input"] == 1
 
 
 # --- work goes with the change -----------------------------------------------------------------
@@ -119,10 +125,10 @@ def test_untouched_keys_cost_nothing(text: str) -> None:
     for history in (20, 200):
         run = Run(text)
         rows = [r(n, n, float(n % 7)) for n in range(history)]
-        run.step(inserted(R=rows, S=[s(n, float(n % 3)) for n in range(history)]))
-        run.step(inserted(R=[r(3, 3, 99.0)]))
+        run.step(insertions(R=rows, S=[s(n, float(n % 3)) for n in range(history)]))
+        run.step(insertions(R=[r(3, 3, 99.0)]))
         more = work(run)
-        run.step(deleted(R=[r(3, 3, 99.0)]))
+        run.step(deletions(R=[r(3, 3, 99.0)]))
         less = work(run)
         done.append((more.taken, more.read, more.sent, less.taken, less.read, less.sent))
     assert done[0] == done[1]
@@ -131,25 +137,25 @@ def test_untouched_keys_cost_nothing(text: str) -> None:
 
 def test_a_semi_join_says_nothing_while_its_answer_stays() -> None:
     run = Run(SEMI)
-    run.step(inserted(R=[r(1, n, float(n)) for n in range(30)], S=[s(1, 1.0)]))
-    assert not run.step(inserted(S=[s(1, 2.0)]))
+    run.step(insertions(R=[r(1, n, float(n)) for n in range(30)], S=[s(1, 1.0)]))
+    assert not run.step(insertions(S=[s(1, 2.0)]))
     assert run.stepper.work[-1].read == 1
-    assert len(run.step(deleted(S=[s(1, 1.0), s(1, 2.0)]))) == 30
+    assert len(run.step(deletions(S=[s(1, 1.0), s(1, 2.0)]))) == 30
 
 
 def test_the_greatest_partner_is_not_looked_for_again_while_partners_stay() -> None:
     run = Run("select x.C from x in R where x.B > max(select y.A from y in S where y.D = x.C)")
-    run.step(inserted(R=[r(1, 2, 1.0)], S=[s(n, 1.0) for n in range(30)]))
-    run.step(inserted(R=[r(1, 99, 1.0)]))
+    run.step(insertions(R=[r(1, 2, 1.0)], S=[s(n, 1.0) for n in range(30)]))
+    run.step(insertions(R=[r(1, 99, 1.0)]))
     assert run.stepper.work[-1].read == 2  # the group, and the greatest
-    run.step(deleted(S=[s(n, 1.0) for n in range(15, 30)]))
+    run.step(deletions(S=[s(n, 1.0) for n in range(15, 30)]))
     assert run.stepper.work[-1].read == 7  # the greatest before and after, the rows with both
 
 
 def test_an_answer_that_stays_is_not_sent() -> None:
     run = Run("select (k, max(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 5)]))
-    assert not run.step(inserted(R=[r(1, 2)]))
+    run.step(insertions(R=[r(1, 5)]))
+    assert not run.step(insertions(R=[r(1, 2)]))
 
 
 # --- insert-only edges -------------------------------------------------------------------------
@@ -177,8 +183,8 @@ def test_what_only_grows_is_known(text: str, options: str, expected: bool) -> No
 
 
 def test_a_pushed_stream_may_delete_and_an_invariant_source_does_not() -> None:
-    assert [edge.insert_only for edge in planned("R").edges] == [False]
-    assert [(e.insert_only, e.invariant) for e in planned("R", "S").edges] == [(True, True)]
+    assert [edge.insert_only for edge in query_plan("R").edges] == [False]
+    assert [(e.insert_only, e.invariant) for e in query_plan("R", "S").edges] == [(True, True)]
 
 
 # --- deletions of what is not there ------------------------------------------------------------
@@ -186,13 +192,13 @@ def test_a_pushed_stream_may_delete_and_an_invariant_source_does_not() -> None:
 
 def test_deleting_what_is_not_there_is_refused_and_changes_nothing() -> None:
     run = Run(AVERAGE)
-    run.step(inserted(R=[r(1, 0, 3.0), r(1, 0, 0.0)]))
+    run.step(insertions(R=[r(1, 0, 3.0), r(1, 0, 0.0)]))
     before = run.stepper.answer(), run.stepper.sizes
     with pytest.raises(DataError, match=r"not there: < A: 1, B: 0, C: 1\.0") as caught:
         run.stepper.step({"R": [(r(2, 0, 3.0), 1), (r(1, 0, 1.0), -1)]})
     assert caught.value.code == "R205"
     assert (run.stepper.answer(), run.stepper.sizes) == before
-    run.step(deleted(R=[r(1, 0, 3.0)]))
+    run.step(deletions(R=[r(1, 0, 3.0)]))
 
 
 def test_a_row_may_come_and_go_in_one_batch() -> None:
@@ -246,9 +252,9 @@ def test_an_unknown_stream_is_named() -> None:
 )
 def test_chance_is_refused_over_streams(text: str) -> None:
     with pytest.raises(QueryError, match="random") as caught:
-        planned(text)
+        query_plan(text)
     assert caught.value.code == "A102"
-    planned(text, "S")
+    query_plan(text, "S")
 
 
 def test_chance_in_a_function_is_refused() -> None:
@@ -280,30 +286,30 @@ def test_nothing_is_warned_of_what_never_changes() -> None:
 
 
 def test_shapes_say_what_is_kept_for_whom() -> None:
-    *_, fold = shapes(planned(AVERAGE))
+    *_, fold = shapes(query_plan(AVERAGE))
     assert (fold.kind, fold.is_incremental) == ("fold", True)
     assert [kept.is_rows for kept in fold.keeps] == [False, False, False]
     assert all(kept.asked[0].startswith("avg(group") for kept in fold.keeps[1:])
-    kinds_of = [shape.kind for shape in shapes(planned(JOIN))]
+    kinds_of = [shape.kind for shape in shapes(query_plan(JOIN))]
     assert kinds_of == ["source", "linear", "source", "linear", "bilinear"]
-    loop = shapes(planned("repeat x = R.A step x limit 3"), "exact")[-1]
+    loop = shapes(query_plan("repeat x = R.A step x limit 3"), "exact")[-1]
     assert (loop.kind, loop.is_incremental) == ("loop", True)
-    assert not shapes(planned("repeat x = R.A step x limit 3"))[-1].is_incremental  # maybe
+    assert not shapes(query_plan("repeat x = R.A step x limit 3"))[-1].is_incremental  # maybe
     again = "repeat x = R.A step (select y from y in x order by y limit 2) limit 3"
-    assert not shapes(planned(again))[-1].is_incremental
+    assert not shapes(query_plan(again))[-1].is_incremental
 
 
 def test_a_plan_reads_as_a_tree() -> None:
-    lines = show_plan(planned(JOIN, "R")).splitlines()
+    lines = show_plan(query_plan(JOIN, "R")).splitlines()
     assert lines[0].endswith("= all rows of node 4")
     assert lines[1] == "  4: bilinear: join by int"
     assert "     keeps right rows by int: x5.D, for right10" in lines
     assert "      2: source S  [invariant]" in lines[-1]
-    again = show_plan(planned("select (x.S, y.S) from x in R, y in R where x.A = y.B"))
+    again = show_plan(query_plan("select (x.S, y.S) from x in R, y in R where x.A = y.B"))
     assert again.splitlines()[-1].strip() == "0: as above"
 
 
 def test_a_plan_names_its_warnings_and_its_answer() -> None:
-    shown = show_plan(planned("(count(R), (select (x.A, y.A) from x in R, y in S))"))
+    shown = show_plan(query_plan("(count(R), (select (x.A, y.A) from x in R, y in S))"))
     assert "warning[W101]" in shown
     assert shown.splitlines()[-1].startswith("answer (elem(")

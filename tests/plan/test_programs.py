@@ -43,7 +43,7 @@ def test_what_a_node_does_matters_to_it_and_to_those_above() -> None:
 
 def test_functions_that_are_called_matter() -> None:
     text = "function f(x: int): int {{ x {} }}; " + COUNTS.replace("x.A", "f(x.A)")
-    texts = [text.format(each) for each in ("+ 1", "+ 2", "+ 1")]
+    texts = [text.format(change) for change in ("+ 1", "+ 2", "+ 1")]
     one, two, same = map(program, texts)
     assert one.identity == same.identity
     assert one.identity != two.identity
@@ -58,7 +58,11 @@ def test_stored_values_matter() -> None:
 
 
 def test_outputs_say_what_their_rows_are() -> None:
-    found = program("incr select x.A from x in R order by x.B; incr count(R); incr R;")
-    rows = [(output.part is not None, str(output.element)) for output in found.outputs]
-    assert [each[0] for each in rows] == [True, False, True]
-    assert [each[1] for each in rows][:2] == ["int", "long"]
+    two_lists_and_a_count = program(
+        "incr select x.A from x in R order by x.B; incr count(R); incr R;"
+    )
+    rows = [
+        (output.part is not None, str(output.element)) for output in two_lists_and_a_count.outputs
+    ]
+    assert [row[0] for row in rows] == [True, False, True]
+    assert [row[1] for row in rows][:2] == ["int", "long"]

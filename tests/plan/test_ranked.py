@@ -15,17 +15,17 @@ from tests.oracle.tables import TableState
 VALUES = st.integers(-400, 400) | st.sampled_from(["a", "b", None, 2.5, (1, "x")])
 
 
-def filled(values: list[Value]) -> Ranked:
-    found = Ranked()
+def ranked_of(values: list[Value]) -> Ranked:
+    ranked = Ranked()
     for value in values:
-        found.add(rank(value, None), value, 1)
-    return found
+        ranked.add(rank(value, None), value, 1)
+    return ranked
 
 
 @given(st.lists(VALUES), st.data())
 def test_values_come_by_place(values: list[Value], data: st.DataObject) -> None:
     gone = data.draw(st.lists(st.sampled_from(values), unique_by=encode)) if values else []
-    ranked = filled([*values, *gone])
+    ranked = ranked_of([*values, *gone])
     for value in gone:
         ranked.add(rank(value, None), value, -1)
     expected = sort_values(values)
@@ -39,7 +39,7 @@ def test_values_come_by_place(values: list[Value], data: st.DataObject) -> None:
 
 def test_many_values_are_many_blocks_and_few_are_read() -> None:
     numbers = [(n * 7919) % 5000 for n in range(5000)]
-    ranked = filled(list(numbers))
+    ranked = ranked_of(list(numbers))
     assert len(ranked._blocks) > 5000 / BLOCK
     assert ranked.at(2500) == 2500
     assert list(ranked.span(4990, 4993)) == [4990, 4991, 4992]

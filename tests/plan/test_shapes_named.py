@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from incmrql.values import Bag, Record, Value, encode
 from tests.effort import fewest
 from tests.generators.tables import TABLES, tables
-from tests.plan.stepping import ALL, Batch, Run, deleted, histories, inserted, one_by_one, r, s
+from tests.plan.stepping import ALL, Batch, Run, deletions, histories, insertions, one_by_one, r, s
 
 DEGREES = "select (page, count(to)) from (page, to) in LINKS group by page"
 RANKS = """
@@ -96,18 +96,18 @@ def static_rows() -> Bag:
 
 HISTORY: Final[tuple[Batch, ...]] = (
     {},
-    inserted(R=[r(1, 2, 1.5, "a"), r(1, 2, 1.5, "a"), r(2, 1, 2.5, "b"), r(None, 1, None, "n")]),
-    inserted(S=[s(1, 2.0, "t"), s(2, 0.5), s(None, 9.0), s(3, None)]),
+    insertions(R=[r(1, 2, 1.5, "a"), r(1, 2, 1.5, "a"), r(2, 1, 2.5, "b"), r(None, 1, None, "n")]),
+    insertions(S=[s(1, 2.0, "t"), s(2, 0.5), s(None, 9.0), s(3, None)]),
     {},
-    inserted(R=[r(1, None, 2.5, "c"), r(2, 2, float("nan"), "d"), r(3, 1, -0.0, "e")],
+    insertions(R=[r(1, None, 2.5, "c"), r(2, 2, float("nan"), "d"), r(3, 1, -0.0, "e")],
              S=[s(1, 3.0, "u"), s(1, 2.0, "t")]),
-    deleted(R=[r(1, 2, 1.5, "a"), r(2, 2, float("nan"), "d")], S=[s(1, 3.0, "u")]),
-    deleted(S=[s(1, 2.0, "t"), s(1, 2.0, "t"), s(None, 9.0)]),
+    deletions(R=[r(1, 2, 1.5, "a"), r(2, 2, float("nan"), "d")], S=[s(1, 3.0, "u")]),
+    deletions(S=[s(1, 2.0, "t"), s(1, 2.0, "t"), s(None, 9.0)]),
     {"R": [(r(1, 2, 1.5, "a"), -1), (r(1, 2, 7.5, "a"), 1)], "S": [(s(2, 0.5), -1)]},
-    deleted(R=[r(1, 2, 7.5, "a"), r(2, 1, 2.5, "b"), r(None, 1, None, "n"),
+    deletions(R=[r(1, 2, 7.5, "a"), r(2, 1, 2.5, "b"), r(None, 1, None, "n"),
                r(1, None, 2.5, "c"), r(3, 1, -0.0, "e")], S=[s(3, None)]),
     {},
-    inserted(R=[r(1, 2, 1.5, "a"), r(1, 2, 1.5, "a"), r(2, 2, 2.5, "b")], S=[s(1, 2.0, "t")]),
+    insertions(R=[r(1, 2, 1.5, "a"), r(1, 2, 1.5, "a"), r(2, 2, 2.5, "b")], S=[s(1, 2.0, "t")]),
 )  # fmt: skip
 
 

@@ -28,9 +28,9 @@ from tests.plan.stepping import (
     Batch,
     Run,
     all_at_once,
-    deleted,
+    deletions,
     histories,
-    inserted,
+    insertions,
     one_by_one,
     planned_run,
     r,
@@ -102,31 +102,31 @@ class Watched(Stepper):
 
     seen: list[list[Weighted]]
 
-    def _advanced(self, given: Any) -> list[Weighted]:
-        found = super()._advanced(given)
-        self.seen = [[found[below] for below in inputs(node)] for node in self.plan.nodes]
-        return found
+    def _advance(self, given: Any) -> list[Weighted]:
+        changes = super()._advance(given)
+        self.seen = [[changes[below] for below in inputs(node)] for node in self.plan.nodes]
+        return changes
 
 
-def watched(run: Run, batches: Sequence[Batch]) -> tuple[Watched, list[list[list[Weighted]]]]:
-    """The stepper after batches, and for each of these what reached the nodes."""
+def run_watched(run: Run, batches: Sequence[Batch]) -> tuple[Watched, list[list[list[Weighted]]]]:
+    """The stepper after some batches, and what reached each node in each of them."""
     stepper = Watched(run.plan, run.start)
     seen = []
     for batch in batches:
-        stepper.step(run.known(batch))
+        stepper.step(run.restrict(batch))
         seen.append(stepper.seen)
     return stepper, seen
 
 
-def taken(node: Node, run: Run, changes: Sequence[Weighted]) -> Any:
-    """The state that changes make of nothing."""
+def state_after(node: Node, run: Run, changes: Sequence[Weighted]) -> Any:
+    """The state of a node after changes, starting empty."""
     states = {"Join": JoinState, "Groups": GroupsState, "Ordered": OrderedState}
     state = states[type(node).__name__](node, run.start)
     state.take(changes)
     return state.value
 
 
-def added(one: Sequence[Weighted], other: Sequence[Weighted]) -> list[Weighted]:
+def sums_by_node(one: Sequence[Weighted], other: Sequence[Weighted]) -> list[Weighted]:
     return [BAG.merge(a, b) for a, b in zip(one, other, strict=True)]
 
 
@@ -136,7 +136,7 @@ def added(one: Sequence[Weighted], other: Sequence[Weighted]) -> list[Weighted]:
 def test_states_merge_and_diminish(text: str, data: st.DataObject) -> None:
     """state(X + Y) = state(X) ⊗ state(Y), whatever the batches; taking away is the inverse."""
     run, history = planned_run(text).fresh(), history_of(data, 3)
-    stepper, seen = watched(run, [{}, *history])
+    stepper, seen = run_watched(run, [{}, *history])
     for place, node in enumerate(run.plan.nodes):
         monoid = state_monoid(node, run.start)
         if monoid is None or (isinstance(node, Groups) and node.is_final):
@@ -144,9 +144,9 @@ def test_states_merge_and_diminish(text: str, data: st.DataObject) -> None:
         whole = [Weighted() for _ in inputs(node)]
         merged = monoid.zero
         for changes in seen:
-            merged = monoid.merge(merged, taken(node, run, changes[place]))
-            whole = added(whole, changes[place])
-        total = plain(taken(node, run, whole))
+            merged = monoid.merge(merged, state_after(node, run, changes[place]))
+            whole = sums_by_node(whole, changes[place])
+        total = plain(state_after(node, run, whole))
         assert plain(merged) == total == stepper.state()[place]
         check_diminished(monoid, node, run, whole, seen[-1][place])
 
@@ -155,11 +155,11 @@ def check_diminished(
     monoid: Monoid, node: Node, run: Run, whole: Sequence[Weighted], last: Sequence[Weighted]
 ) -> None:
     assert monoid.invertible
-    before = added(whole, [BAG.minus(Weighted(), each) for each in last])
-    less = monoid.minus(taken(node, run, whole), taken(node, run, last))
-    assert plain(less) == plain(taken(node, run, before))
+    before = sums_by_node(whole, [BAG.minus(Weighted(), change) for change in last])
+    less = monoid.minus(state_after(node, run, whole), state_after(node, run, last))
+    assert plain(less) == plain(state_after(node, run, before))
     if isinstance(node, Groups):
-        counts = [multiplicity for _, (multiplicity, _) in taken(node, run, whole).values()]
+        counts = [multiplicity for _, (multiplicity, _) in state_after(node, run, whole).values()]
         assert all(count > 0 for count in counts)
 
 
@@ -180,12 +180,12 @@ GROWN = {
 def test_states_of_what_only_grows_merge(text: str, rows: list[Bag]) -> None:
     """state(X + Y) = state(X) ⊗ state(Y) without an inverse."""
     run = planned_run(text).fresh()
-    stepper, seen = watched(run, [inserted(R=each) for each in rows])
+    stepper, seen = run_watched(run, [insertions(R=rows_of_batch) for rows_of_batch in rows])
     node, place = next((n, p) for p, n in enumerate(run.plan.nodes) if state_monoid(n) is not None)
     monoid = state_monoid(node, run.start)
     assert monoid is not None
     assert not monoid.invertible
-    merged = monoid.total([taken(node, run, changes[place]) for changes in seen])
+    merged = monoid.total([state_after(node, run, changes[place]) for changes in seen])
     assert plain(merged) == stepper.state()[place]
 
 
@@ -208,7 +208,7 @@ def test_what_only_grows_is_merged_without_an_inverse() -> None:
 
 
 def node_of(run: Run) -> Groups:
-    (node,) = [each for each in run.plan.nodes if isinstance(each, Groups)]
+    (node,) = [node for node in run.plan.nodes if isinstance(node, Groups)]
     return node
 
 
@@ -218,8 +218,8 @@ def test_a_partner_that_comes_alone_is_not_lost_by_merging() -> None:
     join = run.plan.nodes[-1]
     monoid = state_monoid(join)
     assert monoid == product(BAG, BAG)
-    first = taken(join, run, [Weighted([((5, 1), 1)]), Weighted([((5, 10.0), 1)])])
-    alone = taken(join, run, [Weighted(), Weighted([((5, 20.0), 1)])])
+    first = state_after(join, run, [Weighted([((5, 1), 1)]), Weighted([((5, 10.0), 1)])])
+    alone = state_after(join, run, [Weighted(), Weighted([((5, 20.0), 1)])])
     both = monoid.merge(first, alone)
     assert both == (Weighted([((5, 1), 1)]), Weighted([((5, 10.0), 1), ((5, 20.0), 1)]))
 
@@ -227,14 +227,14 @@ def test_a_partner_that_comes_alone_is_not_lost_by_merging() -> None:
 def test_a_key_stays_while_it_has_rows_though_the_sum_is_that_of_nothing() -> None:
     """{3, 0} without {3}: the paper drops the key, for state and deleted value are the same."""
     run = Run("select (k, sum(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 3), r(1, 0)]))
-    run.step(deleted(R=[r(1, 3)]))
+    run.step(insertions(R=[r(1, 3), r(1, 0)]))
+    run.step(deletions(R=[r(1, 3)]))
     assert run.stepper.answer() == Bag([(1, 0)])
     node = node_of(run)
     monoid = state_monoid(node, run.start)
     assert monoid is not None
-    both = taken(node, run, [Weighted([(((1,), 3), 1), (((1,), 0), 1)])])
-    three = taken(node, run, [Weighted([(((1,), 3), 1)])])
+    both = state_after(node, run, [Weighted([(((1,), 3), 1), (((1,), 0), 1)])])
+    three = state_after(node, run, [Weighted([(((1,), 3), 1)])])
     (left,) = monoid.minus(both, three).values()
     assert left == ((1,), (1, ((1,), (0,), (), ())))
     assert monoid.minus(both, both) == {}
@@ -246,33 +246,33 @@ def test_a_least_value_is_diminished_by_the_values_that_are_left() -> None:
     monoid = state_monoid(node_of(run), run.start)
     assert monoid is not None
     assert monoid.invertible
-    run.step(inserted(R=[r(1, 1), r(1, 2)]))
-    run.step(deleted(R=[r(1, 1)]))
+    run.step(insertions(R=[r(1, 1), r(1, 2)]))
+    run.step(deletions(R=[r(1, 1)]))
     assert run.stepper.answer() == Bag([(1, 2)])
 
 
 def test_a_great_double_leaves_nothing_behind() -> None:
     """1e16 and 1, then without 1e16: the exact sum is 1, its state that of 1 alone."""
     run = Run("select (k, sum(x.C)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 0, 1e16), r(1, 0, 1.0)]))
-    run.step(deleted(R=[r(1, 0, 1e16)]))
-    alone = run.again([inserted(R=[r(1, 0, 1.0)])])
+    run.step(insertions(R=[r(1, 0, 1e16), r(1, 0, 1.0)]))
+    run.step(deletions(R=[r(1, 0, 1e16)]))
+    alone = run.again([insertions(R=[r(1, 0, 1.0)])])
     assert run.stepper.state() == alone.state()
 
 
 def test_a_change_of_no_rows_still_says_something() -> None:
     run = Run("select (k, sum(x.B)) from x in R group by k: x.A")
     node = node_of(run)
-    change = taken(node, run, [Weighted([(((1,), 3), 1), (((1,), 5), -1)])])
+    change = state_after(node, run, [Weighted([(((1,), 3), 1), (((1,), 5), -1)])])
     assert list(change.values()) == [((1,), (0, ((0,), (-2,), (), ())))]
 
 
 def test_an_accumulator_without_an_inverse_refuses_to_take_away() -> None:
     run = Run("select (k, max(x.B)) from x in stream(R, insert_only: true) group by k: x.A")
     node = node_of(run)
-    assert [each.monoid for each in node.accumulators] == [MAX]
+    assert [accumulator.monoid for accumulator in node.accumulators] == [MAX]
     with pytest.raises(InternalError, match="max has no inverse"):
-        taken(node, run, [Weighted([(((1,), 3), -1)])])
+        state_after(node, run, [Weighted([(((1,), 3), -1)])])
 
 
 # --- permanent keys ------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_a_total_over_a_stream_that_stays_empty() -> None:
     run = Run(TOTALS)
     assert run.step({}) == Weighted([(OF_NOTHING, 1)])
     assert not run.step({})
-    assert not run.step(inserted(S=[s(1)]))
+    assert not run.step(insertions(S=[s(1)]))
     assert run.stepper.answer() == OF_NOTHING
 
 
@@ -298,10 +298,10 @@ def test_a_total_is_that_of_nothing_after_all_rows_are_gone() -> None:
     run = Run(TOTALS)
     run.step({})
     empty = run.stepper.state()
-    run.step(inserted(R=[r(1, 1, 2.0), r(2, 1, 3.0)]))
+    run.step(insertions(R=[r(1, 1, 2.0), r(2, 1, 3.0)]))
     assert run.stepper.answer() == (2, 5.0, 2.5, 3.0, 2.5, 2)
-    run.step(deleted(R=[r(1, 1, 2.0)]))
-    run.step(deleted(R=[r(2, 1, 3.0)]))
+    run.step(deletions(R=[r(1, 1, 2.0)]))
+    run.step(deletions(R=[r(2, 1, 3.0)]))
     assert run.stepper.answer() == OF_NOTHING
     assert run.stepper.state() == empty
 
@@ -309,14 +309,14 @@ def test_a_total_is_that_of_nothing_after_all_rows_are_gone() -> None:
 def test_keys_of_groups_come_and_go() -> None:
     run = Run("select (k, count(x)) from x in R group by k: x.A")
     assert not run.step({})
-    assert run.step(inserted(R=[r(1)])) == Weighted([((1, 1), 1)])
-    assert run.step(deleted(R=[r(1)])) == Weighted([((1, 1), -1)])
+    assert run.step(insertions(R=[r(1)])) == Weighted([((1, 1), 1)])
+    assert run.step(deletions(R=[r(1)])) == Weighted([((1, 1), -1)])
     assert run.stepper.state() == run.again([{}]).state()
 
 
 def test_states_are_plain() -> None:
     run = Run("select (k, sum(x.B), min(x.C)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 2, 3.0)]))
+    run.step(insertions(R=[r(1, 2, 3.0)]))
     *_, kept = run.stepper.state()
     least = ((encode(3.0), 1),)
     assert kept == ((encode((1,)), (1, ((1,), (2,), (least,), ()))),)

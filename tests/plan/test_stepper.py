@@ -13,7 +13,7 @@ from incmrql.plan.changes import Weighted
 from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, identical
 from tests.algebra.refusals import reject_if_refused
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import examples, fewer
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import TABLES, tables
@@ -21,9 +21,9 @@ from tests.plan.stepping import (
     ALL,
     Run,
     all_at_once,
-    deleted,
+    deletions,
     histories,
-    inserted,
+    insertions,
     kinds,
     one_by_one,
     planned_run,
@@ -65,7 +65,7 @@ def test_answers_follow_queries(text: str, data: st.DataObject) -> None:
 
 
 @fewer
-@given(text=shaped(), data=st.data())
+@given(text=shape_queries(), data=st.data())
 def test_answers_follow_joins_groups_and_nesting(text: str, data: st.DataObject) -> None:
     with deep_recursion():
         holds(text, data)
@@ -79,7 +79,7 @@ def test_answers_follow_scripts(text: str, data: st.DataObject) -> None:
 
 
 @fewer
-@given(text=shaped() | queries(), data=st.data())
+@given(text=shape_queries() | queries(), data=st.data())
 def test_answers_follow_terms_that_are_not_in_normal_form(text: str, data: st.DataObject) -> None:
     with deep_recursion():
         holds(text, data, normal=False)
@@ -155,10 +155,10 @@ def test_each_shape(text: str, data: st.DataObject) -> None:
 
 
 def test_every_kind_of_node_is_reached() -> None:
-    found = sum((kinds(planned_run(text).plan) for text in SHAPES.values()), start=Counter[str]())
+    counts = sum((kinds(planned_run(text).plan) for text in SHAPES.values()), start=Counter[str]())
     wanted = {"input", "constant", "linear", "merge", "join", "fold", "per key", "ordered",
               "repeated"}  # fmt: skip
-    assert {kind for kind, count in found.items() if count > 1} == wanted
+    assert {kind for kind, count in counts.items() if count > 1} == wanted
 
 
 # --- where the paper is not exact (design, 5.3) --------------------------------------------------
@@ -166,38 +166,38 @@ def test_every_kind_of_node_is_reached() -> None:
 
 def test_a_partner_that_comes_alone_meets_the_rows_before_it() -> None:
     run = Run("select (x.A, y.D) from x in R, y in S where x.B = y.A")
-    run.step(inserted(R=[r(1, 5)], S=[s(5, 10.0)]))
-    assert run.step(inserted(S=[s(5, 20.0)])) == Weighted([((1, 20.0), 1)])
+    run.step(insertions(R=[r(1, 5)], S=[s(5, 10.0)]))
+    assert run.step(insertions(S=[s(5, 20.0)])) == Weighted([((1, 20.0), 1)])
 
 
 def test_a_group_stays_while_it_has_a_row_whatever_its_sum() -> None:
     run = Run("select (k, sum(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 3), r(1, 0)]))
-    run.step(deleted(R=[r(1, 3)]))
+    run.step(insertions(R=[r(1, 3), r(1, 0)]))
+    run.step(deletions(R=[r(1, 3)]))
     assert run.stepper.answer() == Bag([(1, 0)])
-    run.step(deleted(R=[r(1, 0)]))
+    run.step(deletions(R=[r(1, 0)]))
     assert run.stepper.answer() == Bag()
 
 
 def test_least_and_greatest_come_back_when_the_extreme_is_deleted() -> None:
     run = Run("select (k, min(x.B), max(x.B)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 1), r(1, 2), r(1, 3)]))
-    run.step(deleted(R=[r(1, 3), r(1, 1)]))
+    run.step(insertions(R=[r(1, 1), r(1, 2), r(1, 3)]))
+    run.step(deletions(R=[r(1, 3), r(1, 1)]))
     assert run.stepper.answer() == Bag([(1, 2, 2)])
 
 
 def test_float_sums_forget_what_was_deleted() -> None:
     run = Run("select (k, sum(x.C)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 0, 1e16), r(1, 0, 1.0)]))
-    run.step(inserted(R=[r(1, 0, float("inf")), r(1, 0, float("nan"))]))
-    run.step(deleted(R=[r(1, 0, 1e16), r(1, 0, float("inf")), r(1, 0, float("nan"))]))
+    run.step(insertions(R=[r(1, 0, 1e16), r(1, 0, 1.0)]))
+    run.step(insertions(R=[r(1, 0, float("inf")), r(1, 0, float("nan"))]))
+    run.step(deletions(R=[r(1, 0, 1e16), r(1, 0, float("inf")), r(1, 0, float("nan"))]))
     assert run.stepper.answer() == Bag([(1, 1.0)])
 
 
 def test_the_average_of_what_is_left() -> None:
     run = Run("select (k, avg(x.C)) from x in R group by k: x.A")
-    run.step(inserted(R=[r(1, 0, 3.0), r(1, 0, 0.0)]))
-    run.step(deleted(R=[r(1, 0, 3.0)]))
+    run.step(insertions(R=[r(1, 0, 3.0), r(1, 0, 0.0)]))
+    run.step(deletions(R=[r(1, 0, 3.0)]))
     assert run.stepper.answer() == Bag([(1, 0.0)])
 
 
@@ -210,6 +210,6 @@ def test_totals_have_their_value_from_the_first_batch_on() -> None:
 
 def test_an_invariant_source_is_read_once() -> None:
     run = Run("select (x.A, y.D) from x in R, y in S where x.A = y.A", "R", {"S": Bag([s(1, 2.0)])})
-    run.step(inserted(R=[r(1)]))
-    run.step(inserted(R=[r(1, 7)]))
+    run.step(insertions(R=[r(1)]))
+    run.step(insertions(R=[r(1, 7)]))
     assert run.stepper.answer() == Bag([(1, 2.0), (1, 2.0)])

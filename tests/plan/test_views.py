@@ -26,7 +26,7 @@ from tests.effort import fewer
 from tests.engine.kernels import KernelRun
 from tests.generators.stacked import over_views
 from tests.plan.seeded import PAIRWISE, history
-from tests.plan.stepping import ALL, Run, inserted, kinds, planned, r, typed_script
+from tests.plan.stepping import ALL, Run, insertions, kinds, query_plan, r, typed_script
 from tests.plan.test_stepper import holds
 
 
@@ -71,8 +71,8 @@ def test_a_chain_of_answered_views_has_one_grouping_for_each() -> None:
 def test_a_diamond_has_one_join_for_each_level() -> None:
     for depth in (5, 20):
         for watch in (False, True):
-            found = Counter(type(node).__name__ for node in program(diamond(depth)).nodes)
-            assert found["Join"] == depth
+            counts = Counter(type(node).__name__ for node in program(diamond(depth)).nodes)
+            assert counts["Join"] == depth
             assert len(program(diamond(depth), watch=watch).nodes) < 20 * depth
 
 
@@ -87,7 +87,7 @@ def test_what_only_maps_rows_is_written_out_at_each_use() -> None:
         "v = select x from x in R where x.B > 0; "
         "(count(v), sum(v.A), count(select x from x in v, y in v where x.A = y.A))"
     )
-    assert planned(text).views == ()
+    assert query_plan(text).views == ()
     named = program("v = select x from x in R where x.B > 0; incr count(v); incr v;")
     spelled = "select x from x in R where x.B > 0"
     assert named.identity == program(f"incr count({spelled}); incr {spelled};").identity
@@ -124,11 +124,11 @@ def test_what_cannot_be_shared_is_not(text: str) -> None:
 
 def test_explain_names_views() -> None:
     counts = "v = select (k, count(x)) from x in R group by k: x.A;"
-    plan = planned(f"{counts} (count(v), select n from (k, n) in v)")
+    plan = query_plan(f"{counts} (count(v), select n from (k, n) in v)")
     assert "view v: planned once for all that read it" in show_plan(plan)
     assert [node["view"] for node in plan_data(plan)["nodes"]].count("v") == 1
     assert kinds(plan)["fold"] == 2
-    assert "view" not in show_plan(planned(f"{counts} select n from (k, n) in v"))
+    assert "view" not in show_plan(query_plan(f"{counts} select n from (k, n) in v"))
 
 
 def test_a_warning_of_a_view_is_given_once() -> None:
@@ -137,7 +137,7 @@ def test_a_warning_of_a_view_is_given_once() -> None:
         "select (k, count(g)) from (k, x) in v, (g, y) in v where k = g group by k"
     )
     script = typed_script(f"{text};")
-    (warning,) = cautions(planned(text), script.items[-1].span, strict="groups")
+    (warning,) = cautions(query_plan(text), script.items[-1].span, strict="groups")
     assert (warning.code, warning.severity) == ("W105", "error")
 
 
@@ -147,10 +147,10 @@ def test_views_are_watched_once_for_the_columns_that_are_read() -> None:
     script = typed_script(text + reads)
     views = views_of([item.expr for item in script.items], script)
     watches = watches_of(script.items, script, views)
-    assert [[site.text for site in each.sites] for each in watches] == [["sum(x.B)"], []]
+    assert [[site.text for site in watch.sites] for watch in watches] == [["sum(x.B)"], []]
     script = typed_script(f"{text} {reads} incr v;")
     watches = watches_of(script.items, script, views_of([i.expr for i in script.items], script))
-    assert [len(each.sites) for each in watches] == [2, 0, 0]
+    assert [len(watch.sites) for watch in watches] == [2, 0, 0]
 
 
 def test_what_a_condition_hides_is_watched_in_a_view() -> None:
@@ -163,7 +163,7 @@ def test_what_a_condition_hides_is_watched_in_a_view() -> None:
     run = program_of(script.items, script, watch=True)
     with TemporaryDirectory() as folder:
         kernel = KernelRun(run, Path(folder))
-        *_, failed = kernel.step(inserted(R=[r(1, 0), r(7, 1)]))
+        *_, failed = kernel.step(insertions(R=[r(1, 0), r(7, 1)]))
     assert len(failed) == 1
 
 
@@ -239,4 +239,4 @@ def test_named_queries_that_use_each_other_have_several_uses() -> None:
         "v = select < A: k, B: count(x) > from x in R group by k: x.A; "
         "w = select y from y in v where y.B > 1; (count(w), select y.A from y in w)"
     )
-    assert [name for name, _ in planned(text).views] == ["v"]
+    assert [name for name, _ in query_plan(text).views] == ["v"]

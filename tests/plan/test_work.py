@@ -13,7 +13,7 @@ import pytest
 
 from incmrql.values import Value
 from tests.oracle.states.base import Work
-from tests.plan.stepping import Batch, Run, deleted, inserted, planned_run, r, s
+from tests.plan.stepping import Batch, Run, deletions, insertions, planned_run, r, s
 
 SIZES = (20, 200)
 OUTER = (
@@ -28,7 +28,7 @@ class Case:
 
     text: str
     most: int
-    change: Callable[[], Batch] = lambda: inserted(R=[r(3, 3, 0.5, "new")])
+    change: Callable[[], Batch] = lambda: insertions(R=[r(3, 3, 0.5, "new")])
 
 
 def keys(size: int) -> dict[str, list[Value]]:
@@ -56,23 +56,23 @@ def back(batch: Batch) -> Batch:
     return {name: [(row, -weight) for row, weight in rows] for name, rows in batch.items()}
 
 
-def measured(case: Case, history: dict[str, list[Value]]) -> list[Work]:
-    """The work of a change and of taking it back; what comes of it is tested elsewhere."""
+def work_of_change_and_back(case: Case, history: dict[str, list[Value]]) -> list[Work]:
+    """The work of a change and of undoing it; the answers are tested elsewhere."""
     run = planned_run(case.text).fresh()
-    run.stepper.step(run.known(inserted(**history)))
-    found = []
+    run.stepper.step(run.restrict(insertions(**history)))
+    works = []
     for batch in (case.change(), back(case.change())):
-        run.stepper.step(run.known(batch))
-        found.append(work(run))
-    return found
+        run.stepper.step(run.restrict(batch))
+        works.append(work(run))
+    return works
 
 
 def partner() -> Batch:
-    return inserted(S=[s(3, 9.0, "new")])
+    return insertions(S=[s(3, 9.0, "new")])
 
 
-def replaced() -> Batch:
-    """A row instead of another one, so that the totals stay."""
+def swap_in_s() -> Batch:
+    """Replace a row of S by another one with the same totals."""
     return {"S": [(s(3, 0.0, "t"), -1), (s(3, 0.0, "other"), 1)]}
 
 
@@ -122,7 +122,9 @@ UNTOUCHED = {
     "nested collect": Case("select (k, x) from x in R group by k: x.A", 7),
     "nested bags": Case("select (x.S, (select y.D from y in S where y.A = x.A)) from x in R", 9),
     "scalar sub-query": Case("select x.A from x in R where x.C > avg(S.D)", 2),
-    "scalar sub-query that stays": Case("select x.A from x in R where x.C > avg(S.D)", 2, replaced),
+    "scalar sub-query that stays": Case(
+        "select x.A from x in R where x.C > avg(S.D)", 2, swap_in_s
+    ),
     "groups of groups": Case(
         "select (n, count(k)) from (k, n) in (select (k, count(x)) from x in R group by k: x.A) "
         "group by n",
@@ -146,7 +148,7 @@ UNTOUCHED = {
 
 @pytest.mark.parametrize("case", UNTOUCHED.values(), ids=UNTOUCHED)
 def test_untouched_keys_are_not_read(case: Case) -> None:
-    few, many = (measured(case, keys(size)) for size in SIZES)
+    few, many = (work_of_change_and_back(case, keys(size)) for size in SIZES)
     assert few == many
     assert max(done.read for done in few) <= case.most
     assert few[0].sent > 0
@@ -191,7 +193,7 @@ IN_ORDER = {
     "greatest partner, with a partner less": Case(
         "select x.B from x in R where x.B < max(select y.D from y in S where y.A = x.A)",
         3,
-        lambda: inserted(S=[s(3, 0.0, "least")]),
+        lambda: insertions(S=[s(3, 0.0, "least")]),
     ),
     "semi, another partner": Case(
         "select x.B from x in R where exists (select y from y in S where y.A = x.A)",
@@ -204,7 +206,7 @@ IN_ORDER = {
 
 @pytest.mark.parametrize("case", IN_ORDER.values(), ids=IN_ORDER)
 def test_the_touched_group_is_read_as_far_as_is_answered(case: Case) -> None:
-    few, many = (measured(case, one_key(size)) for size in SIZES)
+    few, many = (work_of_change_and_back(case, one_key(size)) for size in SIZES)
     assert [done.read for done in few] == [done.read for done in many]
     assert max(done.read for done in few) <= case.most
 
@@ -213,8 +215,8 @@ def test_the_touched_group_of_an_extreme_that_is_deleted() -> None:
     for function, extreme in (("min", 1), ("max", 199), ("median", 100)):
         run = Run(f"select (k, {function}(x.B)) from x in R group by k: x.A")
         rows = one_key(200)["R"]
-        run.stepper.step(inserted(R=rows))
-        run.stepper.step(deleted(R=[rows[extreme - 1]]))
+        run.stepper.step(insertions(R=rows))
+        run.stepper.step(deletions(R=[rows[extreme - 1]]))
         assert work(run).read <= 5
 
 
@@ -225,10 +227,10 @@ def test_correlated_without_equality_reads_the_different_values_only() -> None:
     for size in SIZES:
         run = Run(text)
         rows = [r(n, n % 5, 1.0, str(n)) for n in range(size)]
-        run.stepper.step(inserted(R=rows, S=[s(n) for n in range(9)]))
-        run.stepper.step(inserted(R=[r(4, 3, 1.0, "known")]))
+        run.stepper.step(insertions(R=rows, S=[s(n) for n in range(9)]))
+        run.stepper.step(insertions(R=[r(4, 3, 1.0, "known")]))
         known = work(run)
-        run.stepper.step(inserted(S=[s(99)]))
+        run.stepper.step(insertions(S=[s(99)]))
         done.append((known.read, work(run).read))
     assert done[0] == done[1]
     assert done[0] == (2, 5)
@@ -237,7 +239,7 @@ def test_correlated_without_equality_reads_the_different_values_only() -> None:
 def test_recomputing_a_group_would_be_seen() -> None:
     """The measure itself: what goes through its group reads more of a larger one."""
     case = Case("select (k, median(distinct(x.C))) from x in R group by k: x.A", 0)
-    few, many = (measured(case, one_key(size)) for size in SIZES)
+    few, many = (work_of_change_and_back(case, one_key(size)) for size in SIZES)
     assert many[0].read > 5 * few[0].read
 
 

@@ -25,16 +25,16 @@ Registered = Mapping[str, tuple[Type, Any]]
 
 def typed_script(text: str, registered: Registered | None = None, **catalog: Any) -> typed.Script:
     types = tuple([(name, type_) for name, (type_, _) in (registered or {}).items()])
-    return _typed(text, types) if not catalog else _inferred(text, Catalog(**catalog))
+    return _script_of_types(text, types) if not catalog else _infer(text, Catalog(**catalog))
 
 
 @cache
-def _typed(text: str, types: tuple[tuple[str, Type], ...]) -> typed.Script:
-    """Properties run one query over many inputs."""
-    return _inferred(text, Catalog(registered={name: (type_, False) for name, type_ in types}))
+def _script_of_types(text: str, types: tuple[tuple[str, Type], ...]) -> typed.Script:
+    """Cached, since a property runs one query over many inputs."""
+    return _infer(text, Catalog(registered={name: (type_, False) for name, type_ in types}))
 
 
-def _inferred(text: str, catalog: Catalog) -> typed.Script:
+def _infer(text: str, catalog: Catalog) -> typed.Script:
     return infer_script(parse_script(SourceText(text)), catalog)
 
 
@@ -58,7 +58,7 @@ def value(text: str, registered: Registered | None = None, **settings: Any) -> V
     return run(text + ";", registered, **settings)[-1]
 
 
-def shown(text: str, registered: Registered | None = None, **settings: Any) -> str:
+def answer_text(text: str, registered: Registered | None = None, **settings: Any) -> str:
     """The answer of the last item in MRQL notation."""
     return show(value(text, registered, **settings))
 
@@ -76,6 +76,6 @@ def of(expr: typed.Expr, **settings: Any) -> Value:
     return evaluate(expr, Environment(world(**settings)))
 
 
-def same(found: Value, expected: Value) -> bool:
+def same(actual: Value, expected: Value) -> bool:
     """Whether two values are one value; a bool is not a number."""
-    return type(found) is type(expected) and encode(found) == encode(expected)
+    return type(actual) is type(expected) and encode(actual) == encode(expected)

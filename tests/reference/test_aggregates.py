@@ -16,7 +16,7 @@ from incmrql.reference.aggregates import aggregate
 from incmrql.types.model import BOOL, DOUBLE, LONG, STRING, Type, bag
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Value
-from tests.reference.running import same, shown, value
+from tests.reference.running import answer_text, same, value
 
 INF, NAN = math.inf, math.nan
 NUMBERS = st.floats(-1e6, 1e6)
@@ -126,9 +126,9 @@ def test_variance_of_integers(values: list[int]) -> None:
 def test_median_and_percentile(values: list[float], p: float) -> None:
     middle = statistics.median([Fraction(x) for x in values])
     assert aggregate("median", values, DOUBLE) == float(middle)
-    found = aggregate("percentile", values, DOUBLE, p)
-    assert found == pytest.approx(float(np.percentile(values, p * 100)), rel=1e-9, abs=1e-6)
-    assert min(values) <= found <= max(values)
+    estimate = aggregate("percentile", values, DOUBLE, p)
+    assert estimate == pytest.approx(float(np.percentile(values, p * 100)), rel=1e-9, abs=1e-6)
+    assert min(values) <= estimate <= max(values)
 
 
 @pytest.mark.parametrize(("p", "expected"), [(0.0, 1.0), (1.0, 4.0), (0.5, 2.5), (None, None),
@@ -168,7 +168,7 @@ def test_decimal_average(values: list[Decimal]) -> None:
     ],
 )
 def test_in_queries(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 def test_sum_of_ints_is_a_long() -> None:

@@ -32,7 +32,7 @@ from incmrql.types.model import (
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Value
 from incmrql.values.numbers import INT as INTS
-from tests.reference.running import const, of, same, shown, value
+from tests.reference.running import answer_text, const, of, same, value
 
 EDGES = [0.0, 0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.7, 100.0, 709.0, 710.0, -746.0, 1e-300, 1e300,
          5e-324, math.inf, -math.inf, math.nan]  # fmt: skip
@@ -40,8 +40,8 @@ MOMENT = datetime(2026, 8, 13, 14, 15, 16, 170_000, tzinfo=UTC)
 
 
 def call(name: str, type_: Type, *arguments: Value, **settings: bool) -> Value:
-    found = resolve(name, tuple(map(_type_of, arguments)))
-    types = (type_,) * len(arguments) if found is None else found[0]
+    overload = resolve(name, tuple(map(_type_of, arguments)))
+    types = (type_,) * len(arguments) if overload is None else overload[0]
     nodes = tuple(map(const, arguments, types))
     return of(typed.Builtin(name, nodes, type=type_), **settings)
 
@@ -86,10 +86,10 @@ def test_functions_of_doubles(name: str) -> None:
     for x in EDGES:
         with np.errstate(all="ignore"):
             expected = float(LIKE_NUMPY[name](np.float64(x)))
-        found = call(name, DOUBLE, x)
-        assert type(found) is float
-        assert found == pytest.approx(expected, rel=1e-14, nan_ok=True), x
-        assert math.copysign(1, found) == 1 or found != 0
+        result = call(name, DOUBLE, x)
+        assert type(result) is float
+        assert result == pytest.approx(expected, rel=1e-14, nan_ok=True), x
+        assert math.copysign(1, result) == 1 or result != 0
 
 
 def test_pow_follows_c() -> None:
@@ -99,8 +99,8 @@ def test_pow_follows_c() -> None:
                 expected = float(np.power(np.float64(x), np.float64(y)))
             if (x, y) == (-math.inf, 0.5):
                 expected = math.inf  # where NumPy takes the square root
-            found = call("pow", DOUBLE, x, y)
-            assert found == pytest.approx(expected, rel=1e-13, nan_ok=True), (x, y)
+            power = call("pow", DOUBLE, x, y)
+            assert power == pytest.approx(expected, rel=1e-13, nan_ok=True), (x, y)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_round_a_double_by_its_exact_value(x: float, digits: int, expected: floa
      ("99999.999", 0, None), ("99999.9", -9, "0.000")],
 )  # fmt: skip
 def test_round_a_decimal(x: str, digits: int, expected: str | None) -> None:
-    found = call("round", DecimalType(8, 3), Decimal(x), digits)
-    assert found == (None if expected is None else Decimal(expected))
+    rounded = call("round", DecimalType(8, 3), Decimal(x), digits)
+    assert rounded == (None if expected is None else Decimal(expected))
 
 
 @pytest.mark.parametrize(
@@ -145,19 +145,19 @@ def test_abs(type_: Type, x: Value, expected: Value) -> None:
 
 
 def test_min_and_max_of_two() -> None:
-    assert shown("min(1, 2.5)") == "1.0"
-    assert shown("max(NaN, Infinity)") == "NaN"
-    assert shown("min(NaN, -Infinity)") == "-Infinity"
-    assert shown('max("a", "ab")') == '"ab"'
-    assert shown("max(1, null)") == "null"
-    assert shown("min((1,2), (1,1))") == "(1,1)"
+    assert answer_text("min(1, 2.5)") == "1.0"
+    assert answer_text("max(NaN, Infinity)") == "NaN"
+    assert answer_text("min(NaN, -Infinity)") == "-Infinity"
+    assert answer_text('max("a", "ab")') == '"ab"'
+    assert answer_text("max(1, null)") == "null"
+    assert answer_text("min((1,2), (1,1))") == "(1,1)"
 
 
 def test_random_is_in_range_and_comes_from_the_world() -> None:
     text = "select random(5) from i in 1..200"
-    found = value(text, random=random.Random(1))
-    assert set(found) == set(range(5))
-    assert found == value(text, random=random.Random(1))
+    numbers = value(text, random=random.Random(1))
+    assert set(numbers) == set(range(5))
+    assert numbers == value(text, random=random.Random(1))
     assert value("random(-1)") is None
     assert value("random(1)") == 0
 
@@ -237,7 +237,7 @@ STRING_TABLE: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), STRING_TABLE)
 def test_strings(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 def test_half_of_a_surrogate_pair_has_no_matches() -> None:
@@ -294,7 +294,7 @@ DATE_TABLE: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), DATE_TABLE)
 def test_dates(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ COLLECTION_TABLE: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), COLLECTION_TABLE)
 def test_collections(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -370,8 +370,8 @@ def test_collections(text: str, expected: str) -> None:
 )
 def test_a_null_collection_is_empty(function: str, empty: list[Value]) -> None:
     inner = "{{1}}" if function == "flatten" else "{1}"
-    found = value(f"{function}(if false then {inner} else null)")
-    assert same(found, empty)
+    collection = value(f"{function}(if false then {inner} else null)")
+    assert same(collection, empty)
 
 
 def test_round_half_up_against_fractions() -> None:

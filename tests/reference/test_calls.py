@@ -36,7 +36,7 @@ from incmrql.types.model import (
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Data, Value
 from incmrql.values import Record as RecordValue
-from tests.reference.running import run, same, shown, value
+from tests.reference.running import answer_text, run, same, value
 
 FACTORIAL = "function f(n: long): long { if n <= 1 then 1 else n * f(n - 1) }; "
 
@@ -70,8 +70,8 @@ def test_calls_below_the_limit_and_after_an_error() -> None:
 
 
 def python(result: Type, function: Any, *parameters: Type) -> dict[str, Any]:
-    made = typed.PythonFunction("f", parameters, result, function)
-    return {"functions": {"f": made}}
+    declaration = typed.PythonFunction("f", parameters, result, function)
+    return {"functions": {"f": declaration}}
 
 
 def test_python_functions() -> None:
@@ -178,9 +178,9 @@ def test_aggregations_and_folds_go_in_order() -> None:
     joined = r'aggregation join(\(x: string, y: string): string. x + y, ""): string; '
     assert value(joined + 'join({"b", "c", "a"})') == "abc"
     assert value(joined + 'join(["b", "c", "a"])') == "bca"
-    assert shown(r'fold(\(a: string, x: string): string. a + x, "", {"b", "a"})') == '"ab"'
-    assert shown(r"fold(\(a: int, x: int): int. a * 10 + x, 0, [3, 1])") == "31"
-    assert shown(r"fold(\(a: int, x: int): int. a + 1, 0, {null, 1})") == "2"
+    assert answer_text(r'fold(\(a: string, x: string): string. a + x, "", {"b", "a"})') == '"ab"'
+    assert answer_text(r"fold(\(a: int, x: int): int. a * 10 + x, 0, [3, 1])") == "31"
+    assert answer_text(r"fold(\(a: int, x: int): int. a + 1, 0, {null, 1})") == "2"
 
 
 def test_a_fold_sees_the_variables_around_it() -> None:
@@ -190,8 +190,8 @@ def test_a_fold_sees_the_variables_around_it() -> None:
 
 def test_trace_and_arguments() -> None:
     seen: list[tuple[str, Value]] = []
-    found = value("1 + trace(2 * 3)", on_trace=lambda text, x: seen.append((text, x)))
-    assert found == 7
+    answer = value("1 + trace(2 * 3)", on_trace=lambda text, x: seen.append((text, x)))
+    assert answer == 7
     assert seen == [("2 * 3", 6)]
     assert run("args[1];", arguments=["a", "b"]) == ["b"]
 

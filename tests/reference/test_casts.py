@@ -38,7 +38,7 @@ from incmrql.types.model import Data as TypeOfData
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Data, Value
 from incmrql.values import Record as RecordValue
-from tests.reference.running import same, shown
+from tests.reference.running import answer_text, same
 
 MOMENT = datetime(2026, 1, 31, 10, 0, tzinfo=UTC)
 D52 = DecimalType(5, 2)
@@ -292,19 +292,19 @@ def test_doubles_truncate_to_longs(x: float) -> None:
     ],
 )
 def test_casts_in_queries(query: str, expected: str) -> None:
-    assert shown(query) == expected
+    assert answer_text(query) == expected
 
 
 def test_null_in_a_json_template_is_that_of_json() -> None:
-    assert shown('[json| {"a": {{null}}} |]') == 'JObject({ ("a",Jnull()) })'
-    assert shown("(if 1 = 2 then 5 else null) as JSON") == "Jnull()"
+    assert answer_text('[json| {"a": {{null}}} |]') == 'JObject({ ("a",Jnull()) })'
+    assert answer_text("(if 1 = 2 then 5 else null) as JSON") == "Jnull()"
 
 
 def test_null_in_an_xml_template_leaves_nothing() -> None:
     text = '[xml|<a b={{null}} c="x{{null}}" d="k">{{null}}t<e/></a>|]'
-    assert shown(text) == 'Node("a",{ ("d","k") },[ CData("t"), Node("e",{ },[ ]) ])'
+    assert answer_text(text) == 'Node("a",{ ("d","k") },[ CData("t"), Node("e",{ },[ ]) ])'
     nulls = 'Node("a", {("b", null as string), ("c", "")}, [CData(null as string), CData("")])'
-    assert shown(nulls) == 'Node("a",{ ("c","") },[ CData("") ])'
+    assert answer_text(nulls) == 'Node("a",{ ("c","") },[ CData("") ])'
 
 
 FROM_XML = [
@@ -319,10 +319,10 @@ FROM_XML = [
 
 @pytest.mark.parametrize(("tree", "type_", "expected"), FROM_XML)
 def test_xml_as_a_structure_is_what_a_source_reads(tree: str, type_: str, expected: str) -> None:
-    assert shown(f"[xml|{tree}|] as {type_}") == expected
+    assert answer_text(f"[xml|{tree}|] as {type_}") == expected
 
 
 def test_xml_text_has_no_parts() -> None:
-    assert shown('CData("1") as < x: int >') == "null"
+    assert answer_text('CData("1") as < x: int >') == "null"
     with pytest.raises(DataError, match=r'R201.*"a" is not an int'):
-        shown("[xml|<p><x>a</x></p>|] as < x: int >", fail_arithmetic=True)
+        answer_text("[xml|<p><x>a</x></p>|] as < x: int >", fail_arithmetic=True)

@@ -80,7 +80,7 @@ def test_deep_trees(build, levels: int, most: int) -> None:  # type: ignore[no-u
     used = len(inspect.stack(0))
     sys.setrecursionlimit(used + most * levels * DEPTH + 60)
     try:
-        found = of(node)
+        answer = of(node)
     finally:
         sys.setrecursionlimit(before)
-    assert found in (1, DEPTH + 1, Bag([1]))
+    assert answer in (1, DEPTH + 1, Bag([1]))

@@ -15,9 +15,9 @@ from incmrql.reference.joins import domains
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.values import Bag, Record, Value, encode
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.generators.queries import queries
-from tests.generators.stacked import stacked
+from tests.generators.stacked import stacked_shapes
 from tests.generators.tables import TABLES, tables
 from tests.reference.running import typed_script
 
@@ -25,10 +25,10 @@ REGISTERED = {name: (row, None) for name, row in TABLES.items()}
 Tables = dict[str, Bag]
 
 
-def answered(
+def answers_and_counts(
     text: str, data: Tables, *, uses_index: bool, fail_arithmetic: bool = False
 ) -> tuple[list[Value], Counter[str]]:
-    """The answers of a script, and how many expressions of each class were evaluated."""
+    """The answers of a script, and the number of evaluated expressions by class."""
     script = typed_script(f"{text};", REGISTERED)
     world = new_world(script, registered=data, fail_arithmetic=fail_arithmetic)
     world.uses_index = uses_index
@@ -48,12 +48,12 @@ def answered(
 def same_both_ways(text: str, data: Tables) -> None:
     with deep_recursion():
         (with_index, _), (without, _) = (
-            answered(text, data, uses_index=uses_index) for uses_index in (True, False)
+            answers_and_counts(text, data, uses_index=uses_index) for uses_index in (True, False)
         )
     assert [*map(encode, with_index)] == [*map(encode, without)], text
 
 
-@given(text=queries() | shaped() | stacked(), data=tables())
+@given(text=queries() | shape_queries() | stacked_shapes(), data=tables())
 def test_an_index_changes_no_answer(text: str, data: Tables) -> None:
     same_both_ways(text, data)
 
@@ -93,7 +93,7 @@ def numbers(size: int) -> Tables:
 
 def test_pairs_without_equal_keys_are_not_looked_at() -> None:
     text = "count(select x from x in R, y in S where x.B > 0 and x.A = y.A)"
-    (answer,), counted = answered(text, numbers(2_000), uses_index=True)
+    (answer,), counted = answers_and_counts(text, numbers(2_000), uses_index=True)
     assert answer == 1_800
     assert counted["Logic"] == 1_800
     assert counted.total() < 30 * 2_000
@@ -101,14 +101,14 @@ def test_pairs_without_equal_keys_are_not_looked_at() -> None:
 
 def test_a_query_in_a_query_makes_one_index() -> None:
     text = "count(select x from x in R where exists (select y from y in S where y.A = x.A))"
-    (answer,), counted = answered(text, numbers(1_000), uses_index=True)
+    (answer,), counted = answers_and_counts(text, numbers(1_000), uses_index=True)
     assert answer == 900
     assert counted.total() < 40 * 1_000
 
 
 def test_nulls_never_join() -> None:
     text = "select x from x in R, y in S where x.A = y.A"
-    (answer,), counted = answered(text, numbers(20), uses_index=True)
+    (answer,), counted = answers_and_counts(text, numbers(20), uses_index=True)
     assert len(answer) == 18
     assert counted["Compare"] == 18
 
@@ -137,7 +137,7 @@ def test_a_condition_that_may_fail_is_evaluated_for_all_pairs() -> None:
     data = numbers(5)
     for uses_index in (True, False):
         with pytest.raises(DataError, match="has no result"):
-            answered(text, data, uses_index=uses_index, fail_arithmetic=True)
+            answers_and_counts(text, data, uses_index=uses_index, fail_arithmetic=True)
 
 
 def test_a_domain_that_depends_on_rows_has_no_index() -> None:

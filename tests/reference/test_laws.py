@@ -90,16 +90,16 @@ def test_good_aggregations(declaration: str) -> None:
 
 @pytest.mark.parametrize(("declaration", "start"), BAD)
 def test_bad_aggregations(declaration: str, start: str) -> None:
-    found = check(declaration)
-    assert found is not None
-    assert start in found
-    assert " but " in found
+    counterexample = check(declaration)
+    assert counterexample is not None
+    assert start in counterexample
+    assert " but " in counterexample
 
 
 def test_the_counterexample_counts_right() -> None:
-    found = check(BAD[4][0])
-    assert found is not None
-    left, right = found.split(" but ")
+    counterexample = check(BAD[4][0])
+    assert counterexample is not None
+    left, right = counterexample.split(" but ")
     merge = lambda x, y: y if x == 0 else x if y == 0 else x - y  # noqa: E731
     for side in (left, right):
         text, result = side.split(" = ")

@@ -88,11 +88,11 @@ def test_a_stored_value_is_a_source() -> None:
 
 
 def test_the_lineage_of_a_list_is_a_list() -> None:
-    found = value("lineage select y from (x, y) in R order by y desc", TABLES)
-    assert not isinstance(found, Bag)
-    assert found == [(30, Bag(r(2))), (20, Bag(r(1))), (10, Bag(r(0)))]
-    found = value("debug select y from (x, y) in R order by y desc", TABLES)
-    assert [row for row, _ in found] == [30, 20, 10]
+    sources = value("lineage select y from (x, y) in R order by y desc", TABLES)
+    assert not isinstance(sources, Bag)
+    assert sources == [(30, Bag(r(2))), (20, Bag(r(1))), (10, Bag(r(0)))]
+    notes = value("debug select y from (x, y) in R order by y desc", TABLES)
+    assert [row for row, _ in notes] == [30, 20, 10]
 
 
 def test_the_same_row_twice_counts_by_occurrence() -> None:
@@ -154,13 +154,15 @@ def test_the_values_are_those_of_the_query(
 def test_the_order_of_the_rows_of_a_source_means_nothing(
     text: str, left: list[Value], right: list[Value], shuffle: Random
 ) -> None:
-    found = []
+    answers = []
     for _ in range(2):
         tables: Registered = {"R": (PAIR, list(left)), "S": (PAIR, list(right))}
-        found.append(run(f"lineage {text}; debug {text};", tables))
+        answers.append(run(f"lineage {text}; debug {text};", tables))
         shuffle.shuffle(left)
         shuffle.shuffle(right)
-    assert [encode(Bag(each)) for each in found[0]] == [encode(Bag(each)) for each in found[1]]
+    assert [encode(Bag(answer)) for answer in answers[0]] == [
+        encode(Bag(answer)) for answer in answers[1]
+    ]
 
 
 def test_what_has_a_name_is_not_one_more_row() -> None:

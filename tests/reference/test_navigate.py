@@ -6,7 +6,7 @@ import pytest
 
 from incmrql.reference.navigate import element_at, navigate, slice_of
 from incmrql.values import Bag, Data, Record, Value
-from tests.reference.running import shown
+from tests.reference.running import answer_text
 
 XML = "[xml| <a k='1' l='2'>t<b>1</b><c/><b>2<b>3</b></b></a> |]"
 JSON = '[json| {"a": [1, {"b": null}], "c": "x"} |]'
@@ -78,7 +78,7 @@ TABLE: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)
 def test_navigation(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 LEAF = Data("Jlong", 3, 5)

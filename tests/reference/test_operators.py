@@ -32,7 +32,7 @@ from incmrql.types.model import (
 )
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Data, Record, Value
-from tests.reference.running import const, of, same, shown, value
+from tests.reference.running import answer_text, const, of, same, value
 
 LIMITS = {BYTE: 7, SHORT: 15, INT: 31, LONG: 63}
 OPS = ("+", "-", "*", "/", "%")
@@ -97,12 +97,12 @@ def test_decimals_are_exact_and_rounded_once(op: str, a: Decimal, b: Decimal) ->
     x, y = Fraction(a), Fraction(b)
     rest = x - y * math.trunc(x / y) if op in "/%" else Fraction(0)
     real = {"+": x + y, "-": x - y, "*": x * y, "/": x / y if y else rest, "%": rest}[op]
-    found = arithmetic(op, type_, a, b)
+    number = arithmetic(op, type_, a, b)
     if abs(real) >= 10**32:
-        assert found is None
+        assert number is None
         return
-    assert abs(Fraction(found) - real) * 10**6 <= Fraction(1, 2)
-    assert found.as_tuple().exponent == -6
+    assert abs(Fraction(number) - real) * 10**6 <= Fraction(1, 2)
+    assert number.as_tuple().exponent == -6
 
 
 def test_decimal_overflow_is_null() -> None:
@@ -157,8 +157,8 @@ def test_negation(type_: Type, operand: Value, expected: Value) -> None:
      '("1", "x") as (int, int)'],
 )  # fmt: skip
 def test_failures_are_null_or_an_error_with_a_place(text: str) -> None:
-    found = value(text)
-    assert found is None or None in found
+    answer = value(text)
+    assert answer is None or None in answer
     with pytest.raises(DataError) as error:
         value(text, fail_arithmetic=True)
     assert error.value.code == "R201"
@@ -192,9 +192,9 @@ ORDERED: list[tuple[Type, list[Value]]] = [
 def test_comparison_follows_the_order(type_: Type, values: list[Value]) -> None:
     signs = {"=": {0}, "<>": {-1, 1}, "<": {-1}, "<=": {-1, 0}, ">": {1}, ">=": {0, 1}}
     for (i, a), (j, b), op in product(enumerate(values), enumerate(values), signs):
-        found = of(typed.Compare(op, const(a, type_), const(b, type_), type=BOOL))
+        outcome = of(typed.Compare(op, const(a, type_), const(b, type_), type=BOOL))
         expected = None if a is None or b is None else (i > j) - (i < j) in signs[op]
-        assert found is expected, (a, op, b)
+        assert outcome is expected, (a, op, b)
 
 
 @pytest.mark.parametrize(
@@ -221,14 +221,14 @@ def test_comparison_follows_the_order(type_: Type, values: list[Value]) -> None:
     ],
 )
 def test_equality(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 def test_values_of_data_types_compare_by_identity() -> None:
-    made = "data T = Leaf: int | Pair: (T, T); "
-    assert shown(made + "Pair(Leaf(1), Leaf(2)) = Pair(Leaf(1), Leaf(2))") == "true"
-    assert shown(made + "Pair(Leaf(1), Leaf(2)) = Pair(Leaf(2), Leaf(1))") == "false"
-    assert shown(made + "Leaf(9) < Pair(Leaf(1), Leaf(1))") == "true"
+    declaration = "data T = Leaf: int | Pair: (T, T); "
+    assert answer_text(declaration + "Pair(Leaf(1), Leaf(2)) = Pair(Leaf(1), Leaf(2))") == "true"
+    assert answer_text(declaration + "Pair(Leaf(1), Leaf(2)) = Pair(Leaf(2), Leaf(1))") == "false"
+    assert answer_text(declaration + "Leaf(9) < Pair(Leaf(1), Leaf(1))") == "true"
 
 
 # --- logic -------------------------------------------------------------------------------
@@ -281,9 +281,9 @@ def test_set_operators_count(left: list[int], right: list[int]) -> None:
     }
     for op, counts in expected.items():
         first, second = const(Bag(left), bag(INT)), const(Bag(right), bag(INT))
-        found = of(typed.Combine(op, first, second, type=bag(INT)))  # type: ignore[arg-type]
-        assert isinstance(found, Bag)
-        assert Counter(found) == counts
+        combination = of(typed.Combine(op, first, second, type=bag(INT)))  # type: ignore[arg-type]
+        assert isinstance(combination, Bag)
+        assert Counter(combination) == counts
 
 
 @pytest.mark.parametrize(
@@ -309,13 +309,13 @@ def test_set_operators_count(left: list[int], right: list[int]) -> None:
     ],
 )
 def test_collections(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 def test_made_values_have_the_form_of_their_type() -> None:
     assert type(value("{1}")) is Bag
     assert type(value("[1]")) is list
     assert isinstance(value("<A: 1>"), Record)
-    made = value('data T = A: int | B: string; B("x")')
-    assert isinstance(made, Data)
-    assert (made.constructor, made.position, made.content) == ("B", 1, "x")
+    tree = value('data T = A: int | B: string; B("x")')
+    assert isinstance(tree, Data)
+    assert (tree.constructor, tree.position, tree.content) == ("B", 1, "x")

@@ -8,7 +8,7 @@ from incmrql.reference.queries import match_pattern
 from incmrql.types import typed
 from incmrql.types.model import ANY, INT, JSON, PREDEFINED, STRING, Tuple
 from incmrql.values import Bag, Data, Record, Value
-from tests.reference.running import shown
+from tests.reference.running import answer_text
 
 X = typed.Variable("x", 1, ANY)
 Y = typed.Variable("y", 2, ANY)
@@ -76,4 +76,4 @@ def test_matching(
     ],
 )  # fmt: skip
 def test_case(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected

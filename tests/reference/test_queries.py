@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from incmrql.types.model import INT, STRING, Record, Tuple
 from incmrql.values import Bag, sort_values
-from tests.reference.running import Registered, shown, value
+from tests.reference.running import Registered, answer_text, value
 
 ROW = Record((("A", INT), ("B", STRING)))
 ROWS = st.lists(
@@ -114,7 +114,7 @@ TABLE: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)
 def test_queries(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 def tables(**rows: list[dict[str, object]]) -> Registered:
@@ -159,15 +159,15 @@ def test_several_sort_keys(rows: list[dict[str, object]]) -> None:
 
 @given(ROWS)
 def test_distinct(rows: list[dict[str, object]]) -> None:
-    found = value("select distinct (x.A, x.B) from x in R", tables(R=rows))
-    assert found == Bag({(row["A"], row["B"]) for row in rows})
+    answer = value("select distinct (x.A, x.B) from x in R", tables(R=rows))
+    assert answer == Bag({(row["A"], row["B"]) for row in rows})
 
 
 def test_registered_tuples_and_named_queries() -> None:
     pairs: Registered = {"P": (Tuple((INT, STRING)), [(1, "a"), (2, "b")])}
-    assert shown("Q = select x from (x, *) in P; select (x, y) from x in Q, y in Q where x < y",
-                 pairs) == "{ (1,2) }"  # fmt: skip
+    text = "Q = select x from (x, *) in P; select (x, y) from x in Q, y in Q where x < y"
+    assert answer_text(text, pairs) == "{ (1,2) }"
 
 
 def test_a_named_query_does_not_see_where_it_is_used() -> None:
-    assert shown("x = 5; q = x + 1; select (x, q) from x in {1}") == "{ (1,6) }"
+    assert answer_text("x = 5; q = x + 1; select (x, q) from x in {1}") == "{ (1,6) }"

@@ -8,7 +8,7 @@ from incmrql.errors import DataError
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Tuple, bag
 from incmrql.values import Bag
-from tests.reference.running import const, of, shown, value
+from tests.reference.running import answer_text, const, of, value
 
 TABLE: list[tuple[str, str]] = [
     ("repeat x = 1 step x * 2 limit 10", "1024"),
@@ -31,7 +31,7 @@ TABLE: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)
 def test_loops(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert answer_text(text) == expected
 
 
 def test_a_loop_that_does_not_end() -> None:
@@ -50,7 +50,7 @@ def test_a_limit_may_exceed_the_guard() -> None:
 def test_nothing_changes_by_identity() -> None:
     """A bag in another order, or NaN again, is no change."""
     assert value("repeat x = {1, 2} step select y from y in reverse(x)") == Bag([1, 2])
-    assert shown("repeat x = (1.0, {2}) step (NaN, {2})") == "(NaN,{ 2 })"
+    assert answer_text("repeat x = (1.0, {2}) step (NaN, {2})") == "(NaN,{ 2 })"
 
 
 def test_null_flags_and_null_steps_end_the_loop() -> None:

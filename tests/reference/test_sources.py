@@ -19,7 +19,7 @@ from incmrql.reference import Environment, new_world, read_source
 from incmrql.types import typed
 from incmrql.types.model import INT, STRING, Record
 from incmrql.values import Bag
-from tests.reference.running import const, run, shown, typed_script, value, world
+from tests.reference.running import answer_text, const, run, typed_script, value, world
 
 TYPE = "type(<A: int, B: string>)"
 
@@ -56,15 +56,15 @@ def test_deletes_take_away_by_identity(folder: Path) -> None:
 def test_a_sign_column(folder: Path) -> None:
     (folder / "signed.csv").write_text("A,B,s\n1,a,+\n1,a,+\n1,a,-\n")
     text = f'stream(line, "signed.csv", ",", {TYPE}, sign: "s", header: true)'
-    assert shown(text) == '{ < A: 1, B: "a" > }'
+    assert answer_text(text) == '{ < A: 1, B: "a" > }'
 
 
 def test_bad_lines_are_reported(folder: Path) -> None:
     (folder / "in" / "3.csv").write_text("x,a\n4,d\n")
     reports: list[tuple[ReadReport, Policy]] = []
     text = f'select x.A from x in source(line, "in", ",", {TYPE}'
-    found = value(text + ")", on_report=lambda *report: reports.append(report))
-    assert found == Bag([1, 2, 2, 3, 4])
+    numbers = value(text + ")", on_report=lambda *report: reports.append(report))
+    assert numbers == Bag([1, 2, 2, 3, 4])
     ((report, policy),) = reports
     assert (report.bad, report.first[0].line, policy) == (1, 1, "quarantine")
     with pytest.raises(DataError) as error:
@@ -152,12 +152,12 @@ def test_a_python_parser(folder: Path, parser: Any) -> None:
     (folder / "w.txt").write_bytes(b"1 2 x\n\xff 8\n3\n")
     reports: list[ReadReport] = []
     catalog = {"python_parser": lambda _: (parser, INT)}
-    found = run(
+    answers = run(
         'parser words = "m.Words"; source(words, "w.txt");',
         catalog=catalog,
         on_report=lambda report, _: reports.append(report),
     )
-    assert found == [Bag([1, 2, 3])]
+    assert answers == [Bag([1, 2, 3])]
     assert reports[0].bad == 2
 
 
@@ -174,17 +174,17 @@ def test_a_file_that_a_parser_fails_on_is_one_bad_row(folder: Path) -> None:
     (folder / "w.txt").write_text("1 2\n3")
     reports: list[ReadReport] = []
     catalog = {"python_parser": lambda _: (Broken, INT)}
-    found = run(
+    answers = run(
         'parser broken = "m.Broken"; source(broken, "w.txt");',
         catalog=catalog,
         quarantine=folder / "q",
         on_report=lambda report, _: reports.append(report),
     )
-    assert found == [Bag()]
+    assert answers == [Bag()]
     ((bad,),) = [report.first for report in reports]
     assert bad.place == "w.txt"
     assert bad.reason == "parser \"broken\" raised KeyError: '1 2'"
-    assert [row["text"] for row in quarantined(folder / "q")] == ["1 2\n3"]
+    assert [row["text"] for row in quarantined_rows(folder / "q")] == ["1 2\n3"]
 
 
 class Leaves:
@@ -204,7 +204,7 @@ def test_a_parser_that_exits_or_prints(folder: Path, capsys: pytest.CaptureFixtu
 # --- the quarantine ----------------------------------------------------------------------
 
 
-def quarantined(folder: Path) -> list[Any]:
+def quarantined_rows(folder: Path) -> list[Any]:
     files = sorted(folder.iterdir())
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
@@ -231,7 +231,7 @@ def test_a_mended_source_leaves_no_quarantine_file(folder: Path) -> None:
     text, kept = f'source(line, "in", ",", {TYPE})', folder / "q"
     (folder / "in" / "3.csv").write_text("x,a\n")
     value(text, quarantine=kept)
-    assert [row["line"] for row in quarantined(kept)] == [1]
+    assert [row["line"] for row in quarantined_rows(kept)] == [1]
     (folder / "in" / "3.csv").write_text("3,a\n")
     value(text, quarantine=kept)
     assert list(kept.iterdir()) == []
@@ -241,6 +241,6 @@ def test_a_mended_source_leaves_no_quarantine_file(folder: Path) -> None:
 def test_a_source_around_the_quarantine_does_not_read_it(folder: Path, path: str) -> None:
     (folder / "in" / "3.csv").write_text("x,a\n")
     text = f'count(source(line, "{path}", ",", {TYPE}))'
-    found = [value(text, quarantine=Path("quarantine")) for _ in range(2)]
-    assert found[0] == found[1]
-    assert len(quarantined(folder / "quarantine")) == found[0] // 4
+    counts = [value(text, quarantine=Path("quarantine")) for _ in range(2)]
+    assert counts[0] == counts[1]
+    assert len(quarantined_rows(folder / "quarantine")) == counts[0] // 4

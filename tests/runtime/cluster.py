@@ -170,9 +170,9 @@ def _await(log: Path, pattern: bytes) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((_HOST, 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind((_HOST, 0))
+        return int(listener.getsockname()[1])
 
 
 def _processes() -> Iterator[tuple[int, int]]:

@@ -53,14 +53,14 @@ def expected_changes(place: Place, batch: int) -> list[Rows]:
 
 
 def _difference(new: Rows, old: Rows) -> Rows:
-    found = Counter(new)
-    found.subtract(old)
-    return Counter({row: times for row, times in found.items() if times})
+    difference = Counter(new)
+    difference.subtract(old)
+    return Counter({row: times for row, times in difference.items() if times})
 
 
 def _numbers(path: Path) -> Counter[tuple[int, float]]:
-    found: Counter[tuple[int, float]] = Counter()
+    numbers: Counter[tuple[int, float]] = Counter()
     for line in path.read_text().splitlines():
         key, value = line.split(",")
-        found[int(key), float(value)] += 1
-    return found
+        numbers[int(key), float(value)] += 1
+    return numbers

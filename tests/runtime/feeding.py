@@ -79,9 +79,9 @@ def take(feed: Feed, now: float = 1e10) -> tuple[InputFile, ...]:
 def ingest(feed: Feed, stream: Stream) -> Counter[bytes]:
     """The rows of a batch that takes in what is there."""
     files = feed.poll(1e10).files
-    found = content(stream, files)
+    rows = content(stream, files)
     feed.acknowledge(with_checksums(files))
-    return found
+    return rows
 
 
 def names(files: Sequence[InputFile]) -> list[str]:

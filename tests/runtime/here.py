@@ -45,9 +45,9 @@ class Here:
     ) -> list[Part]:  # fmt: skip
         new = replace(order, targets=tuple(order.targets[place] for place in places))
         contents: dict[tuple[int, int], list[SortedRows]] = {}
-        for compiled, each, sign in ((self.compiled, new, 1), (old_program, old, -1)):
-            for bucket in range(each.buckets):
-                for place, at, content in cut_answers(compiled, each, places, sign, bucket):
+        for compiled, request, sign in ((self.compiled, new, 1), (old_program, old, -1)):
+            for bucket in range(request.buckets):
+                for place, at, content in cut_answers(compiled, request, places, sign, bucket):
                     contents.setdefault((place, at), []).append(content)
         return write_differences(self.compiled, order, contents)
 
@@ -108,11 +108,11 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, full_at: int) -> Iterator[Disk]:
     def watch(module: Any, name: str) -> None:
         original = getattr(module, name)
 
-        def patched(*given: Any, **named: Any) -> Any:
+        def write_first(*given: Any, **named: Any) -> Any:
             disk.write(f"{name} {given[0]}")
             return original(*given, **named)
 
-        patch.setattr(module, name, patched)
+        patch.setattr(module, name, write_first)
 
     opened = io.open
 

@@ -25,7 +25,7 @@ KINDS = ("checkpoint", "output", "source")
 
 def place_beside(kind: str, blind: Path, shared: Path) -> Place:
     """A stream of which one kind of directory is in `blind`, the others in `shared`."""
-    own = {each: (blind if each == kind else shared) / kind / each for each in KINDS}
+    own = {part: (blind if part == kind else shared) / kind / part for part in KINDS}
     place = Place(own["source"])
     place.checkpoint, place.output = own["checkpoint"], own["output"]
     return place

@@ -28,9 +28,9 @@ CONF = {
 }
 
 
-def say(**found: object) -> None:
+def say(**message: object) -> None:
     """Answer with a line of JSON."""
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 

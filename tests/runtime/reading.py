@@ -19,7 +19,7 @@ from incmrql.plan.program import Program
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.types.typed import Source, SparkReader
 from incmrql.types.walk import with_sources
-from tests.engine.programs import compiled
+from tests.engine.programs import typed_script
 from tests.runtime.streaming import QUICK
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Partitioned:
         self.data, self.gone = folder / "data", folder / "gone"
         self.checkpoint, self.output = folder / "ck", folder / "out"
         self.options = {"deletes": str(self.gone), **options}
-        for each in (self.data, self.gone):
-            each.mkdir(parents=True, exist_ok=True)
+        for folder_of_stream in (self.data, self.gone):
+            folder_of_stream.mkdir(parents=True, exist_ok=True)
 
     def program(self) -> Program:
         """The program: rows are (v, note, k), as Spark has partitions last."""
@@ -66,7 +66,7 @@ class Partitioned:
             f"incr select (k, sum(v), count(note)) from (v, note, k) in "
             f'stream(line, "{self.data}", ",", type((int, string, int))) group by k;'
         )
-        script = with_sources(compiled(text), read_by_spark)
+        script = with_sources(typed_script(text), read_by_spark)
         return program_of(script.items, script)
 
     def driver(self, spark: SparkSession, options: StreamOptions = QUICK) -> Driver:
@@ -90,8 +90,8 @@ class Partitioned:
 
     def spools(self) -> Counter[str]:
         """The spools that wait, by their sources."""
-        found = (self.checkpoint / "input").glob("source-*/*")
-        return Counter(path.parent.name for path in found)
+        files = (self.checkpoint / "input").glob("source-*/*")
+        return Counter(path.parent.name for path in files)
 
 
 def main(folder: str) -> None:

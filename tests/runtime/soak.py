@@ -29,7 +29,7 @@ from random import Random
 
 from incmrql.syntax.depth import deep_recursion
 from tests.runtime.here import driver_here
-from tests.runtime.streaming import MIXED, PROGRAMS, Place, fill, kept, state, strays
+from tests.runtime.streaming import MIXED, PROGRAMS, Place, archived_files, fill, state, strays
 
 ROOT = Path(__file__).parent.parent.parent
 WORKER = b"pyspark.daemon"
@@ -72,8 +72,8 @@ def _quiet_run(folder: Path, program: str, batches: int) -> tuple[Place, Place, 
     """A stream that was left alone, the same one before its start, and seconds a batch."""
     query = PROGRAMS[program]
     quiet, place = Place(folder / "quiet", query), Place(folder / "disturbed", query)
-    for each in (quiet, place):
-        fill(each, batches, 200, large=400)
+    for stream in (quiet, place):
+        fill(stream, batches, 200, large=400)
     begun = time.monotonic()
     process = start_stream(quiet, program)
     process.communicate()
@@ -212,8 +212,8 @@ def _same(place: Place, quiet: Place) -> bool:
     with driver_here(place, MIXED) as one, driver_here(quiet, MIXED) as two:
         results = {
             "state": state(one) == state(two),
-            "outputs": place.published() == quiet.published(),
-            "archive": kept(place) == kept(quiet),
+            "outputs": place.published_rows() == quiet.published_rows(),
+            "archive": archived_files(place) == archived_files(quiet),
             "nothing left": not strays(place.checkpoint),
             "nothing begun": one.intended_files() is None,
         }

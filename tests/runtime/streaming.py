@@ -60,8 +60,8 @@ class Place:
         names = ("data", "deletes", "names")
         self.data, self.deletes, self.names = (self.folder / name for name in names)
         self.checkpoint, self.output = self.folder / "ck", self.folder / "out"
-        for each in (self.data, self.deletes, self.names):
-            each.mkdir(parents=True, exist_ok=True)
+        for folder in (self.data, self.deletes, self.names):
+            folder.mkdir(parents=True, exist_ok=True)
         self.text = self.query.format(data=self.data, deletes=self.deletes, names=self.names)
         self.program = program_of(self.text)
 
@@ -86,7 +86,7 @@ class Place:
     def outputs_sum(self) -> str:
         """All published changes of the one answer, added up, as the answer is shown."""
         total: Weights = Counter()
-        for batch in self.published():
+        for batch in self.published_rows():
             for rows in batch.values():
                 total.update(rows)
         assert all(weight in (0, 1) for weight in total.values())
@@ -98,7 +98,7 @@ class Place:
         several = len(self.program.outputs) > 1
         return [self.output / str(n + 1) for n in range(3)] if several else [self.output]
 
-    def published(self) -> list[dict[str, Weights]]:
+    def published_rows(self) -> list[dict[str, Weights]]:
         """The rows of each published batch with their weights, answer by answer."""
         return list(map(changes, self.outputs()))
 
@@ -134,15 +134,15 @@ def _number(chance: random.Random) -> float:
 
 def changes(output: Path) -> dict[str, Weights]:
     """The rows of each published batch with their weights."""
-    found: dict[str, Weights] = {}
+    batches: dict[str, Weights] = {}
     for folder in sorted(output.glob("batch=*")):
         rows: Weights = Counter()
         for part in folder.glob("*.parquet"):
             table = pq.ParquetFile(part).read()
             for row in zip(*[column.to_pylist() for column in table.columns], strict=True):
                 rows[row[:-1]] += row[-1]
-        found[folder.name] = rows
-    return found
+        batches[folder.name] = rows
+    return batches
 
 
 def answer(output: Path) -> Bag:
@@ -178,8 +178,8 @@ def _plain(content: Any) -> Any:
     )
 
 
-def kept(place: Place) -> list[str]:
-    """The files that the archive of the input has, by batch and content."""
+def archived_files(place: Place) -> list[str]:
+    """The files in the archive of the input, named by batch and content."""
     return sorted(os.listdir(place.checkpoint / "input" / "archive"))
 
 

@@ -18,7 +18,7 @@ from incmrql.runtime import Driver, StreamOptions, arithmetic
 from incmrql.runtime.checkpoint.program import read_program
 from incmrql.spark.stream_job import StreamJob
 from incmrql.values import Record
-from tests.engine.programs import compiled
+from tests.engine.programs import typed_script
 from tests.runtime.here import Here
 from tests.runtime.streaming import OPTIONS
 
@@ -49,7 +49,7 @@ class Products:
         def nobody() -> Any:
             raise AssertionError("no Spark here")
 
-        script = compiled(self.text)
+        script = typed_script(self.text)
         program = program_of(script.items, script, watch=options.on_arithmetic != "null")
         asked = {"text": self.text, "path": "", "arguments": [], "stored": {}}
         given = nobody if spark is None else spark
@@ -61,9 +61,9 @@ class Products:
 
 @pytest.fixture
 def products(tmp_path: Path) -> Products:
-    found = Products(tmp_path)
-    found.put("data/1.csv", "a,100000,100000\na,2,3\n")
-    return found
+    products = Products(tmp_path)
+    products.put("data/1.csv", "a,100000,100000\na,2,3\n")
+    return products
 
 
 def test_ints_that_disappear_from_a_sum_are_reported(products: Products) -> None:
@@ -125,7 +125,7 @@ def test_a_checkpoint_remembers_whether_arithmetic_is_watched(products: Products
 
 
 def test_nothing_is_kept_where_arithmetic_cannot_fail(tmp_path: Path) -> None:
-    script = compiled(
+    script = typed_script(
         f'incr select (x.K, x.A / 2) from x in stream(line, "{tmp_path}", ",",'
         " type(< K: string, A: int >));"
     )
@@ -151,12 +151,12 @@ def test_the_count_follows_the_change(
     """After random batches it is that of the rows in the state, mostly without reading them."""
     scans = 0
 
-    def counted(*given: Any) -> Any:
+    def count_scan(*given: Any) -> Any:
         nonlocal scans
         scans += 1
         return summarize_bag(*given)
 
-    monkeypatch.setattr(arithmetic, "summarize_bag", counted)
+    monkeypatch.setattr(arithmetic, "summarize_bag", count_scan)
     monkeypatch.setattr(arithmetic, "_FEW_ROWS", few_rows)
     products, chance = Products(tmp_path), Random(shape)
     stream = STREAM.format(data=tmp_path / "data", deletes=tmp_path / "deletes")
@@ -212,10 +212,10 @@ def test_a_summary_is_right_or_unknown() -> None:
             )
         if min(after.values(), default=0) < 0:
             continue
-        found = summary_of(bag).after(parts[0] + parts[1])
-        known, unknown = known + (found is not None), unknown + (found is None)
-        if found is not None:
-            assert found == summary_of(after), seed
+        summary = summary_of(bag).after(parts[0] + parts[1])
+        known, unknown = known + (summary is not None), unknown + (summary is None)
+        if summary is not None:
+            assert summary == summary_of(after), seed
     assert known > 100
     assert unknown > 100
 

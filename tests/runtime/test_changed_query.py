@@ -27,13 +27,13 @@ STREAM = 'stream(line, "{data}", ",", type(< T: string, N: int >))'
 CHOSEN = f'incr select (t, count(x)) from x in {STREAM} where x.T = "%s" group by t: x.T;'
 
 
-def chosen(folder: Path, text: str) -> Place:
-    """A stream of which the rows with one text are counted."""
+def place_counting(folder: Path, text: str) -> Place:
+    """A place for a query that counts the rows with one text."""
     return Place(folder, CHOSEN % text.replace("{", "{{").replace("}", "}}"))
 
 
-def followed(place: Place) -> Bag:
-    """The answer after everything that is there."""
+def answer_of(place: Place) -> Bag:
+    """The answer after all input is ingested."""
     with driver_here(place) as driver:
         while driver.step() is not None:
             pass
@@ -52,13 +52,13 @@ def put(folder: Path, name: str, *texts: str) -> None:
 @pytest.mark.parametrize(("one", "other"), LOOKALIKES)
 def test_another_text_in_a_filter_is_another_query(tmp_path: Path, one: str, other: str) -> None:
     put(tmp_path, "1.csv", one, other)
-    assert followed(chosen(tmp_path, one)) == Bag([(one, 1)])
+    assert answer_of(place_counting(tmp_path, one)) == Bag([(one, 1)])
     put(tmp_path, "2.csv", one, other)
     with pytest.raises(CheckpointError, match="was written by a different query") as caught:
-        followed(chosen(tmp_path, other))
+        answer_of(place_counting(tmp_path, other))
     assert "--on-change rebuild recomputes" in str(caught.value)
     assert "It was written by incmrql" not in str(caught.value)
-    assert followed(chosen(tmp_path, one)) == Bag([(one, 2)])
+    assert answer_of(place_counting(tmp_path, one)) == Bag([(one, 2)])
 
 
 def test_another_value_that_was_stored_is_another_query(tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_another_value_that_was_stored_is_another_query(tmp_path: Path) -> None:
         place.program = planned([query], script, stored={store.target: number})
         if refused:
             with pytest.raises(CheckpointError, match="was written by a different query"):
-                followed(place)
+                answer_of(place)
         else:
-            assert len(followed(place)) == 1
+            assert len(answer_of(place)) == 1
 
 
 def test_items_in_another_order_are_told_apart(tmp_path: Path) -> None:
@@ -94,24 +94,24 @@ def test_another_version_of_incmrql_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "1.csv", "a", "b")
-    place = chosen(tmp_path, "a")
-    assert followed(place) == Bag([("a", 1)])
+    place = place_counting(tmp_path, "a")
+    assert answer_of(place) == Bag([("a", 1)])
     monkeypatch.setattr(opening, "version", lambda _: "99.0")
     put(tmp_path, "2.csv", "a", "b")
-    assert followed(place) == Bag([("a", 2)])
+    assert answer_of(place) == Bag([("a", 2)])
 
 
 def test_an_operator_whose_meaning_was_fixed_is_refused_or_built_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "1.csv", "a", "b")
-    place = chosen(tmp_path, "a")
-    followed(place)
+    place = place_counting(tmp_path, "a")
+    answer_of(place)
     monkeypatch.setitem(VERSIONS, "builtin sqrt", 2)
-    assert followed(place) == Bag([("a", 1)])  # it does not use that one
+    assert answer_of(place) == Bag([("a", 1)])  # it does not use that one
     monkeypatch.setitem(VERSIONS, "compare =", 2)
     with pytest.raises(CheckpointError, match="was written by a different query"):
-        followed(place)
+        answer_of(place)
 
 
 ROWS = f"incr select %s (x.T, x.N) from x in {STREAM} %s;"
@@ -150,17 +150,17 @@ def test_state_in_another_form_is_refused_though_the_query_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "1.csv", "a", "b")
-    place = chosen(tmp_path, "a")
+    place = place_counting(tmp_path, "a")
     with monkeypatch.context() as before:
         described = opening._table_json
         other = {"form": "another one"}
         before.setattr(opening, "_table_json", lambda *given: {**described(*given), **other})
         before.setattr(opening, "version", lambda _: "0.9")
-        assert followed(place) == Bag([("a", 1)])
+        assert answer_of(place) == Bag([("a", 1)])
     with pytest.raises(
         CheckpointError, match=r"stores its state in different columns than 0\.9 did"
     ):
-        followed(place)
+        answer_of(place)
     with (
         pytest.raises(CheckpointError, match="cannot be used as it is"),
         driver_here(place, replace(OPTIONS, on_change="reuse")),

@@ -37,7 +37,7 @@ COMPILED = CompiledProgram(PROGRAM, compile_program(PROGRAM))
 DESCRIBED = describe(PROGRAM, {})
 
 
-def opened(folder: Path, buckets: int = 4) -> Checkpoint:
+def new_checkpoint(folder: Path, buckets: int = 4) -> Checkpoint:
     """A checkpoint with a new epoch."""
     checkpoint = Checkpoint(folder, COMPILED.physical.schemas)
     checkpoint.prepare()
@@ -58,20 +58,20 @@ def file_of(number: int, **fields: str) -> InputFile:
     return replace(InputFile(f"in/{number}.csv", number, number, 0), **fields)  # type: ignore[arg-type]
 
 
-def committed(checkpoint: Checkpoint, state: State, *files: InputFile) -> State:
-    """A batch that takes in some files and changes nothing."""
+def commit_files(checkpoint: Checkpoint, state: State, *files: InputFile) -> State:
+    """Commit a batch that ingests some files and changes nothing."""
     outputs = (PublishedOutput("x", "a1", ("one",)), PublishedOutput("y", "a1"))
-    taken = [(each, "c") for each in files]
+    taken = [(file, "c") for file in files]
     return checkpoint.commit(state, Commit(state.tables, outputs, taken, attempt=uuid4().hex))
 
 
 def test_what_is_committed_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "FULL_EVERY", 4)
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     state = checkpoint.committed_state()
     assert state.number == -1
     for number in range(11):
-        state = committed(checkpoint, state, file_of(number))
+        state = commit_files(checkpoint, state, file_of(number))
         again = read(tmp_path)
         assert (again.number, again.ingested) == (number, state.ingested)
         assert again.outputs == state.outputs
@@ -91,11 +91,11 @@ def test_a_file_that_was_taken_back_is_no_longer_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     monkeypatch.setattr(checkpoints, "FULL_EVERY", every)
-    checkpoint = opened(tmp_path)
-    state = committed(checkpoint, checkpoint.committed_state(), file_of(1), file_of(2))
+    checkpoint = new_checkpoint(tmp_path)
+    state = commit_files(checkpoint, checkpoint.committed_state(), file_of(1), file_of(2))
     copy = file_of(9, retracts="in/1.csv")
     anew = replace(file_of(2), size=77)
-    state = committed(checkpoint, state, copy, replace(copy, retracts="in/2.csv"), anew)
+    state = commit_files(checkpoint, state, copy, replace(copy, retracts="in/2.csv"), anew)
     assert state.ingested == {0: {"in/2.csv": (anew, "c")}}
     assert read(tmp_path).ingested == state.ingested
 
@@ -104,8 +104,8 @@ def test_a_file_that_was_taken_back_is_no_longer_known(
 def test_a_manifest_that_cannot_be_written_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    checkpoint = opened(tmp_path)
-    state = committed(checkpoint, checkpoint.committed_state(), file_of(1))
+    checkpoint = new_checkpoint(tmp_path)
+    state = commit_files(checkpoint, checkpoint.committed_state(), file_of(1))
     files = [file_of(2), file_of(9, retracts="in/1.csv")]
     checkpoint.intend(1, files)
     known = {0: dict(state.ingested[0])}
@@ -120,22 +120,22 @@ def test_a_manifest_that_cannot_be_written_changes_nothing(
             case _:
                 patched.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
-            committed(checkpoint, state, *files)
+            commit_files(checkpoint, state, *files)
     assert (state.number, state.ingested) == (0, known)
     assert read(tmp_path).number == 0
     assert checkpoint.intent(1) == tuple(files)
     assert list(checkpoint.manifests.glob(".*")) == []
-    again = committed(checkpoint, state, *files)
+    again = commit_files(checkpoint, state, *files)
     assert again.ingested == {0: {"in/2.csv": (file_of(2), "c")}}
 
 
 def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> None:
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     files = (InputFile("in/1.csv", 1, 2, 0), InputFile("out/1.csv", 1, 2, 0, deletes=True))
     checkpoint.intend(0, files)
     assert Checkpoint(tmp_path).intent(0) == files
     assert Checkpoint(tmp_path).intent(1) is None
-    committed(checkpoint, checkpoint.committed_state(), *files)
+    commit_files(checkpoint, checkpoint.committed_state(), *files)
     assert Checkpoint(tmp_path).intent(0) is None
     checkpoint.intend(1, files)
     checkpoint.withdraw(1)
@@ -143,9 +143,9 @@ def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> N
 
 
 def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     other = describe(program_of(AVERAGE.format(data="elsewhere", deletes="out")), {})
-    committed(checkpoint, checkpoint.committed_state(), file_of(0))
+    commit_files(checkpoint, checkpoint.committed_state(), file_of(0))
     known = Checkpoint(tmp_path).description()
     with pytest.raises(CheckpointError, match="was written by a different query"):
         needs_rebuild(checkpoint, known, other, "refuse")
@@ -153,10 +153,10 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_checkpoint_or_one_of_another_version_is_told(tmp_path: Path) -> None:
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     path = checkpoint.manifests / "000000.json"
-    found = load(path)
-    write_over(path, {**found, "format": 4})
+    manifest = load(path)
+    write_over(path, {**manifest, "format": 4})
     with pytest.raises(CheckpointError, match="has format 4, and this version reads 3"):
         checkpoint.description()
     path.unlink()
@@ -169,27 +169,27 @@ def test_what_is_no_checkpoint_or_one_of_another_version_is_told(tmp_path: Path)
 
 
 def test_the_number_of_buckets_is_that_of_the_checkpoint(tmp_path: Path) -> None:
-    assert opened(tmp_path, 4).buckets == 4
-    assert opened(tmp_path, 16).buckets == 4
+    assert new_checkpoint(tmp_path, 4).buckets == 4
+    assert new_checkpoint(tmp_path, 16).buckets == 4
 
 
 def test_a_damaged_manifest_is_noticed(tmp_path: Path) -> None:
-    checkpoint = opened(tmp_path)
-    committed(checkpoint, checkpoint.committed_state(), file_of(0))
+    checkpoint = new_checkpoint(tmp_path)
+    commit_files(checkpoint, checkpoint.committed_state(), file_of(0))
     path = checkpoint.manifests / "000001.json"
     whole = path.read_text()
     path.write_text(json.dumps({**json.loads(whole), "batch": 7}))
     with pytest.raises(CheckpointError, match="checksum"):
-        opened(tmp_path)
+        new_checkpoint(tmp_path)
     path.write_text(whole[:-10])
     with pytest.raises(CheckpointError, match="cannot be read"):
-        opened(tmp_path)
+        new_checkpoint(tmp_path)
     path.write_text(whole)
     assert read(tmp_path).number == 0
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("content", "message"),
     [
         ("", "is damaged and cannot be read: it is empty"),
         ('{"format": 3, "ba', "is damaged and cannot be read: it is cut off"),
@@ -200,26 +200,26 @@ def test_a_damaged_manifest_is_noticed(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_is_named_with_a_way_out(
-    tmp_path: Path, found: str | None, said: str
+    tmp_path: Path, content: str | None, message: str
 ) -> None:
     path = tmp_path / "000000.json"
-    if found is not None:
-        path.write_text(found)
+    if content is not None:
+        path.write_text(content)
     with pytest.raises(CheckpointError) as caught:
         load(path)
     first, hint = str(caught.value).split("\n")
-    assert first.startswith(f"error[R361]: {path} {said}")
+    assert first.startswith(f"error[R361]: {path} {message}")
     assert "Restore the file from a backup, or start with a new checkpoint" in hint
 
 
 def test_a_manifest_in_the_middle_that_is_gone_is_noticed(tmp_path: Path) -> None:
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     state = checkpoint.committed_state()
     for number in range(4):
-        state = committed(checkpoint, state, file_of(number))
+        state = commit_files(checkpoint, state, file_of(number))
     (checkpoint.manifests / "000002.json").unlink()
     with pytest.raises(CheckpointError, match="missing"):
-        opened(tmp_path)
+        new_checkpoint(tmp_path)
 
 
 def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ def opened_without(path: Path) -> CheckpointError:
 
 
 def test_only_what_is_closed_is_removed_after_a_while(tmp_path: Path) -> None:
-    opened(tmp_path)
-    checkpoint = opened(tmp_path)
-    state = committed(checkpoint, checkpoint.committed_state(), file_of(0))
+    new_checkpoint(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
+    state = commit_files(checkpoint, checkpoint.committed_state(), file_of(0))
     closed = {
         "000007-000001-abc-0.run": "of an older epoch, whatever its batch",
         "000000-000002-abc-0.run": "of a batch that is committed",
@@ -300,7 +300,7 @@ def test_new_files_are_created_once(tmp_path: Path) -> None:
     assert load(path) == {"a": 1}
     write_over(path, {"a": 3})
     assert load(path) == {"a": 3}
-    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
 
 
 def test_a_second_driver_is_refused_while_the_first_one_lives(tmp_path: Path) -> None:
@@ -342,12 +342,12 @@ def test_a_driver_on_another_machine_is_known_by_its_heartbeat(tmp_path: Path) -
 
 
 def test_an_older_driver_fails_at_its_next_manifest(tmp_path: Path) -> None:
-    old = opened(tmp_path)
-    state = committed(old, old.committed_state(), file_of(0))
-    new = opened(tmp_path)
+    old = new_checkpoint(tmp_path)
+    state = commit_files(old, old.committed_state(), file_of(0))
+    new = new_checkpoint(tmp_path)
     with pytest.raises(CheckpointError, match="another driver has taken over"):
-        committed(old, state, file_of(1))
-    assert committed(new, new.committed_state(), file_of(2)).ingested[0].keys() == {
+        commit_files(old, state, file_of(1))
+    assert commit_files(new, new.committed_state(), file_of(2)).ingested[0].keys() == {
         "in/0.csv",
         "in/2.csv",
     }
@@ -362,13 +362,13 @@ def test_of_two_drivers_that_start_at_once_one_fails(
     two.prepare()
     write = write_new
 
-    def interleaved(path: Path, content: dict[str, object]) -> None:
+    def take_over_first(path: Path, content: dict[str, object]) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(checkpoints, "write_new", write)
             two.take_over(DESCRIBED, (), 4)
         write(path, content)
 
-    monkeypatch.setattr(checkpoints, "write_new", interleaved)
+    monkeypatch.setattr(checkpoints, "write_new", take_over_first)
     with pytest.raises(CheckpointError, match="another driver has taken over"):
         one.take_over(DESCRIBED, (), 4)
     assert Checkpoint(tmp_path).last()["epoch"] == 1
@@ -378,24 +378,24 @@ def test_a_late_driver_that_creates_a_cleaned_manifest_again_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "FULL_EVERY", 4)
-    old = opened(tmp_path)
-    state = committed(old, old.committed_state(), file_of(0))
-    new = opened(tmp_path)
+    old = new_checkpoint(tmp_path)
+    state = commit_files(old, old.committed_state(), file_of(0))
+    new = new_checkpoint(tmp_path)
     newer = new.committed_state()
     for number in range(1, 9):
-        newer = committed(new, newer, file_of(number))
+        newer = commit_files(new, newer, file_of(number))
         new.clean(newer, -1, nothing_open)
     assert not (old.manifests / "000002.json").exists(), "the number is free again"
     files = len(list(new.runs.iterdir()))
     with pytest.raises(CheckpointError, match="another driver has taken over"):
-        committed(old, state, file_of(99))
+        commit_files(old, state, file_of(99))
     assert (old.manifests / "000002.json").exists(), "what was visible is not withdrawn"
     for act in (old.check_newest, lambda: old.clean(state, -1, nothing_open)):
         with pytest.raises(CheckpointError, match="another driver has taken over"):
             act()
     assert len(list(new.runs.iterdir())) == files
     assert read(tmp_path).ingested == newer.ingested
-    newer = committed(new, newer, file_of(9))
+    newer = commit_files(new, newer, file_of(9))
     new.clean(newer, -1, nothing_open)
     assert not (old.manifests / "000002.json").exists()
 
@@ -403,7 +403,7 @@ def test_a_late_driver_that_creates_a_cleaned_manifest_again_does_no_harm(
 def test_a_manifest_that_is_visible_is_never_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     before = checkpoint.committed_state()
 
     def failing(_folder: Path) -> None:
@@ -412,19 +412,19 @@ def test_a_manifest_that_is_visible_is_never_withdrawn(
     with monkeypatch.context() as patched:
         patched.setattr(storage, "fsync", failing)
         patched.setattr(checkpoints, "fsync", failing)
-        state = committed(checkpoint, before, file_of(0))
+        state = commit_files(checkpoint, before, file_of(0))
         assert (state.number, read(tmp_path).number) == (0, 0)
         with pytest.raises(OSError, match="Input/output"):
             checkpoint.sync()
     checkpoint.sync()
-    assert committed(checkpoint, state, file_of(1)).number == 1
+    assert commit_files(checkpoint, state, file_of(1)).number == 1
 
 
 def test_a_folder_that_cannot_be_listed_does_not_undo_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or the output of a batch that has happened would be removed as that of a failed one."""
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     before = checkpoint.committed_state()
 
     def failing(_folder: Path) -> list[str]:
@@ -432,47 +432,47 @@ def test_a_folder_that_cannot_be_listed_does_not_undo_a_commit(
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "names", failing)
-        state = committed(checkpoint, before, file_of(0))
+        state = commit_files(checkpoint, before, file_of(0))
     assert (state.number, read(tmp_path).number) == (0, 0)
-    assert committed(checkpoint, state, file_of(1)).number == 1
+    assert commit_files(checkpoint, state, file_of(1)).number == 1
 
 
 def test_an_error_after_the_name_was_taken_is_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an object store that answers with an error although it has created the object."""
-    checkpoint = opened(tmp_path)
+    checkpoint = new_checkpoint(tmp_path)
     link = os.link
 
-    def linked(source: Path, target: Path) -> None:
+    def link_and_fail(source: Path, target: Path) -> None:
         link(source, target)
         raise OSError(errno.EIO, "the connection was lost")
 
-    monkeypatch.setattr(os, "link", linked)
-    state = committed(checkpoint, checkpoint.committed_state(), file_of(0))
+    monkeypatch.setattr(os, "link", link_and_fail)
+    state = commit_files(checkpoint, checkpoint.committed_state(), file_of(0))
     assert state.number == read(tmp_path).number == 0
 
 
 def test_a_take_over_repeats_tables_unpublished_outputs_and_the_pending_intent(
     tmp_path: Path,
 ) -> None:
-    old = opened(tmp_path)
-    state = committed(old, old.committed_state(), file_of(0))
+    old = new_checkpoint(tmp_path)
+    state = commit_files(old, old.committed_state(), file_of(0))
     old.intend(1, [file_of(1)])
     last = old.last()
-    new = opened(tmp_path)
+    new = new_checkpoint(tmp_path)
     taken = new.last()
     assert (taken["kind"], taken["epoch"], taken["batch"]) == ("start", 2, 0)
     assert (taken["tables"], taken["outputs"]) == (last["tables"], last["outputs"])
     assert read(tmp_path).outputs == state.outputs
     assert new.intent(1) == (file_of(1),)
     new.note_published(0)
-    assert opened(tmp_path).last()["outputs"] == []
+    assert new_checkpoint(tmp_path).last()["outputs"] == []
 
 
 def test_of_intents_for_one_batch_that_of_the_newest_epoch_counts(tmp_path: Path) -> None:
-    old = opened(tmp_path)
-    new = opened(tmp_path)
+    old = new_checkpoint(tmp_path)
+    new = new_checkpoint(tmp_path)
     new.intend(0, [file_of(2)])
     old.intend(0, [file_of(1)])  # a driver that was paused
     assert Checkpoint(tmp_path).intent(0) == (file_of(2),)
@@ -529,20 +529,20 @@ def test_two_publishers_at_once_publish_one_batch(
     output = output_of(tmp_path, "one", "two")
     calls = 0
 
-    def interrupted(method: str) -> None:
+    def interrupt(method: str) -> None:
         original = getattr(Path, method)
 
-        def patched(self: Path, *given: object, **named: object) -> object:
+        def call_or_publish(self: Path, *given: object, **named: object) -> object:
             nonlocal calls
             calls += 1
             if calls == steps + 1:
                 folders.publish(output, ME, 3)
             return original(self, *given, **named)
 
-        monkeypatch.setattr(Path, method, patched)
+        monkeypatch.setattr(Path, method, call_or_publish)
 
     for method in ("mkdir", "replace", "rmdir"):
-        interrupted(method)
+        interrupt(method)
     final = folders.publish(output, ME, 3)
     assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
     assert list(tmp_path.iterdir()) == [final]

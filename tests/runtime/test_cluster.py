@@ -43,8 +43,8 @@ def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, blind: Path) -> Iterator[Cluster]:
     hidden = {} if why_no_namespace(blind) else {HOSTS[2]: blind}
-    with standalone(tmp_path_factory.mktemp("cluster") / "spark", HOSTS, hidden) as found:
-        yield found
+    with standalone(tmp_path_factory.mktemp("cluster") / "spark", HOSTS, hidden) as cluster:
+        yield cluster
 
 
 class Stream:
@@ -74,13 +74,13 @@ class Stream:
         assert self.process.stdout is not None
         return not select.select([self.process.stdout], [], [], 0)[0]
 
-    def ended(self) -> dict[str, Any]:
+    def wait_for_batch(self) -> dict[str, Any]:
         """Wait for the end of the batch."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, "the driver has ended"
-        found: dict[str, Any] = json.loads(line)
-        return found
+        result: dict[str, Any] = json.loads(line)
+        return result
 
     def copies(self) -> int:
         """How many copies of tasks Spark has started."""
@@ -92,9 +92,9 @@ class Stream:
         """End the stream; the text of its state."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        found = self.ended()["state"]
+        state = self.wait_for_batch()["state"]
         assert self.process.wait(60) == 0
-        return str(found)
+        return str(state)
 
     def __enter__(self) -> Stream:
         return self
@@ -109,21 +109,21 @@ class Stream:
                 pipe.close()
 
 
-def rows_of(found: list[list[Any]]) -> Rows:
+def rows_of(pairs: list[list[Any]]) -> Rows:
     """The changes that a batch returned, added up; equal changes are not made one."""
     rows: Rows = Counter()
-    for row, weight in found:
+    for row, weight in pairs:
         rows[tuple(row) if isinstance(row, list) else (row,)] += weight
     return rows
 
 
-def check_batch(place: Place, found: dict[str, Any], number: int) -> None:
+def check_batch(place: Place, result: dict[str, Any], number: int) -> None:
     """A batch reports and returns exactly what it did to each answer."""
     wanted = expected_changes(place, number)
-    assert found["number"] == number, found
-    assert found["changed"] == sum(map(len, wanted))
-    assert list(map(rows_of, found["changes"])) == wanted
-    assert [len(each) for each in found["changes"]] == list(map(len, wanted))
+    assert result["number"] == number, result
+    assert result["changed"] == sum(map(len, wanted))
+    assert list(map(rows_of, result["changes"])) == wanted
+    assert [len(change) for change in result["changes"]] == list(map(len, wanted))
 
 
 def check_output(place: Place, batches: int) -> None:
@@ -169,7 +169,7 @@ def test_copies_of_tasks_and_kills_change_nothing(
             stream.begin(SMALL if number % 2 == 0 else LARGE)
             if number in KILLED:
                 kill_in_batch(cluster, stream, KILLED[number])
-            check_batch(place, stream.ended(), number)
+            check_batch(place, stream.wait_for_batch(), number)
         assert stream.copies() > 0
         last = stream.finish()
     check_output(place, BATCHES)
@@ -193,15 +193,15 @@ def test_without_executors_a_query_and_a_stream_are_given_up(
         check=True,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
-    found = json.loads(done.stdout)
-    assert len(found["said"]) == 2
-    for said in found["said"]:
+    result = json.loads(done.stdout)
+    assert len(result["said"]) == 2
+    for said in result["said"]:
         assert said.startswith(f"error[R215]: no executor came from {cluster.url} in 11 s\n")
         assert "each executor asks for 200g of memory and all cores of a worker" in said
     waiting = f"waiting for executors (0 of at least 1) from {cluster.url}: "
     assert done.stderr.count(waiting) == 2
-    assert found["page"].startswith("http://")
-    assert found["level"] != "OFF"
+    assert result["page"].startswith("http://")
+    assert result["level"] != "OFF"
 
 
 def test_a_host_without_the_storage_is_named(tmp_path: Path, cluster: Cluster, blind: Path) -> None:
@@ -221,12 +221,12 @@ def test_a_host_without_the_storage_is_named(tmp_path: Path, cluster: Cluster, b
         assert process.stdout is not None
         assert process.stdin is not None
         for kind in ("checkpoint", "output", "source"):
-            found = json.loads(process.stdout.readline())
-            message = found["said"].splitlines()[0]
-            assert message.startswith("error[R216]: host "), found
+            result = json.loads(process.stdout.readline())
+            message = result["said"].splitlines()[0]
+            assert message.startswith("error[R216]: host "), result
             assert f"({HOSTS[2]}) cannot see the {kind} {blind}/{kind}" in message
-            assert "share under the same path" in found["said"]
-            assert found["committed"] == -1
+            assert "share under the same path" in result["said"]
+            assert result["committed"] == -1
         cluster.kill_worker(HOSTS[2])  # those that are left see everything
         process.stdin.write("\n")
         process.stdin.close()

@@ -42,16 +42,16 @@ def merges() -> Merges:
 def compactor(merges: Merges, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compactor]:
     """A compactor that always finds something due; attempts are numbered."""
     numbers = iter(range(10))
-    made = Compactor(merges, attempt=lambda: f"attempt {next(numbers)}")
+    compactor = Compactor(merges, attempt=lambda: f"attempt {next(numbers)}")
 
     def due(*_: Any) -> CompactionTask:
         return CompactionTask("t", (), (), base=False)
 
     monkeypatch.setattr(compacting, "next_compaction", due)
     monkeypatch.setattr(compacting, "with_merged_segment", lambda *_: None)
-    yield made
+    yield compactor
     merges.may_end.set()
-    made.close()
+    compactor.close()
 
 
 def await_merge(compactor: Compactor) -> None:

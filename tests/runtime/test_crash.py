@@ -15,7 +15,7 @@ from incmrql.storage.files import CRASH
 from incmrql.values import Bag
 from tests.effort import scale
 from tests.engine.programs import reference_answers
-from tests.runtime.streaming import MIXED, Place, answer, fill, kept, state, strays
+from tests.runtime.streaming import MIXED, Place, answer, archived_files, fill, state, strays
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,8 +84,8 @@ def test_a_killed_stream_goes_on_as_if_nothing_had_happened(
     retried = run(killed, in_workers(killed, RETRIED), "local[2,4]")
     assert retried.returncode == 0, retried.stderr
     assert retried.stdout.splitlines() == ["started", *[f"batch {n}" for n in (13, *RETRIED)]]
-    assert killed.published() == quiet.published()
-    assert kept(killed) == kept(quiet)
+    assert killed.published_rows() == quiet.published_rows()
+    assert archived_files(killed) == archived_files(quiet)
     answers = reference_answers(quiet.text)
     for output, value in zip(killed.outputs(), answers, strict=True):
         assert answer(output) == (value if isinstance(value, Bag) else Bag([value]))

@@ -60,8 +60,8 @@ def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
 ) -> None:
     quiet, place = Place(tmp_path / "quiet"), Place(tmp_path / "full")
-    for each in (quiet, place):
-        fill(each, ENOUGH, 5)
+    for stream in (quiet, place):
+        fill(stream, ENOUGH, 5)
     with driver_here(quiet, MIXED) as driver:
         while driver.step() is not None:
             pass
@@ -94,7 +94,7 @@ def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     while driver.step() is not None:
         pass
     assert state(driver) == wanted
-    assert place.published() == quiet.published()
+    assert place.published_rows() == quiet.published_rows()
     for output in place.outputs():
         assert [path.name for path in output.glob(".*")] == []
     driver.close()
@@ -147,7 +147,7 @@ def _told(driver: Driver) -> str:
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> Iterator[tuple[Place, Driver, dict[str, Any]]]:
+def running_driver(tmp_path: Path) -> Iterator[tuple[Place, Driver, dict[str, Any]]]:
     """A stream after its first batch, in this process."""
     place = average(tmp_path)
     place.put("1.csv", "7,3.0\n")
@@ -156,8 +156,8 @@ def begun(tmp_path: Path) -> Iterator[tuple[Place, Driver, dict[str, Any]]]:
         yield place, driver, state(driver)
 
 
-def refused(driver: Driver, code: str, before: dict[str, Any]) -> DataError:
-    """The next batch is refused, and everything is as before."""
+def refuse_batch(driver: Driver, code: str, before: dict[str, Any]) -> DataError:
+    """Check that the next batch is refused and changes nothing; returns the error."""
     number = driver.state.number
     with pytest.raises(DataError) as caught:
         driver.step()
@@ -172,9 +172,9 @@ def refused(driver: Driver, code: str, before: dict[str, Any]) -> DataError:
 
 
 def test_a_file_that_vanishes_between_listing_and_reading(
-    begun: tuple[Place, Driver, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    running_driver: tuple[Place, Driver, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, driver, before = begun
+    place, driver, before = running_driver
     path = place.put("2.csv", "8,1.0\n")
     intend = driver.checkpoint.intend
 
@@ -183,7 +183,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(
         path.unlink(missing_ok=True)
 
     monkeypatch.setattr(driver.checkpoint, "intend", gone)
-    assert "no such file" in str(refused(driver, "R301", before))
+    assert "no such file" in str(refuse_batch(driver, "R301", before))
     assert driver.step() is None
     place.put("3.csv", "9,1.0\n")
     assert driver.step() is not None
@@ -191,9 +191,9 @@ def test_a_file_that_vanishes_between_listing_and_reading(
 
 
 def test_a_file_that_grows_while_it_is_read(
-    begun: tuple[Place, Driver, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    running_driver: tuple[Place, Driver, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, driver, before = begun
+    place, driver, before = running_driver
     path = place.put("2.csv", "8,1.0\n")
     read = inputs.read_file
 
@@ -204,26 +204,28 @@ def test_a_file_that_grows_while_it_is_read(
 
     with monkeypatch.context() as patched:
         patched.setattr(batches, "read_file", growing)
-        assert "size or time" in str(refused(driver, "R301", before))
+        assert "size or time" in str(refuse_batch(driver, "R301", before))
     assert driver.step() is not None
     assert answer(place.output) == Bag([(7, 3.0), (8, 1.5)])
 
 
-def test_a_file_that_cannot_be_read(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
-    place, driver, before = begun
+def test_a_file_that_cannot_be_read(running_driver: tuple[Place, Driver, dict[str, Any]]) -> None:
+    place, driver, before = running_driver
     place.put("2.csv", "8,1.0\n")
     bad = place.data / "3.csv"
     bad.symlink_to("/proc/self/mem")  # whoever reads it gets an error, the superuser too
-    assert "3.csv" in str(refused(driver, "R102", before))
+    assert "3.csv" in str(refuse_batch(driver, "R102", before))
     bad.unlink()
     assert driver.step() is not None
     assert answer(place.output) == Bag([(7, 3.0), (8, 1.0)])
 
 
-def test_rows_that_are_deleted_and_not_there(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
-    place, driver, before = begun
+def test_rows_that_are_deleted_and_not_there(
+    running_driver: tuple[Place, Driver, dict[str, Any]],
+) -> None:
+    place, driver, before = running_driver
     bad = place.put("1.csv", "7,3.0\n7,3.0\n", deletes=True)
-    assert "< K: 7, V: 3.0 >" in str(refused(driver, "R205", before))
+    assert "< K: 7, V: 3.0 >" in str(refuse_batch(driver, "R205", before))
     bad.write_text("7,3.0\n")
     assert driver.step() is not None
     assert answer(place.output) == Bag()
@@ -255,7 +257,7 @@ def test_a_parquet_file_that_is_damaged(tmp_path: Path, damage: str, code: str) 
             case _:
                 pq.write_table(pa.table({"K": ["x"]}), path)
         settle(path)
-        assert "2.parquet" in str(refused(driver, code, before))
+        assert "2.parquet" in str(refuse_batch(driver, code, before))
         pq.write_table(table, path)
         assert driver.step() is not None
         assert driver.answer() == reference_answer(place.text)
@@ -302,8 +304,8 @@ def test_a_damaged_checkpoint_is_refused_and_goes_on_when_it_is_mended(
     assert answer(place.output) == reference_answer(place.text)
 
 
-def test_a_damaged_intent_is_told(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
-    place, driver, before = begun
+def test_a_damaged_intent_is_told(running_driver: tuple[Place, Driver, dict[str, Any]]) -> None:
+    place, driver, before = running_driver
     place.put("2.csv", "8,1.0\n")
     driver.checkpoint.intend(1, driver.poll().files)
     path = last(driver.checkpoint.intents)
@@ -338,7 +340,7 @@ def test_what_workers_cannot_write_or_read_is_told(tmp_path: Path, spark: SparkS
             bad = place.data / "3.csv"
             bad.symlink_to("/proc/self/mem")
             driver.checkpoint.withdraw(1)
-            assert "3.csv" in str(refused(driver, "R102", before))
+            assert "3.csv" in str(refuse_batch(driver, "R102", before))
             bad.unlink()
             gone = place.put("4.csv", "1,1.0\n")
             files = driver.poll().files
@@ -386,16 +388,16 @@ def test_a_driver_says_that_it_commits_until_the_batch_is_published(
         commit, finish = driver.checkpoint.commit, driver._finish
         run = driver.job.run
 
-        def noted(name: str, called: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(name: str, called: Callable[..., Any]) -> Callable[..., Any]:
             def call(*given: Any, **named: Any) -> Any:
                 said.append((name, driver.is_committing))
                 return called(*given, **named)
 
             return call
 
-        monkeypatch.setattr(driver.checkpoint, "commit", noted("commit", commit))
-        monkeypatch.setattr(driver, "_finish", noted("publish", finish))
-        monkeypatch.setattr(driver.job, "run", noted("run", run))
+        monkeypatch.setattr(driver.checkpoint, "commit", noting("commit", commit))
+        monkeypatch.setattr(driver, "_finish", noting("publish", finish))
+        monkeypatch.setattr(driver.job, "run", noting("run", run))
         assert driver.step() is not None
         assert not driver.is_committing
     assert said[-3:] == [("run", False), ("commit", True), ("publish", True)]

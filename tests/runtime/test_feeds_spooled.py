@@ -196,10 +196,10 @@ def test_what_was_confirmed_before_a_kill_is_there(tmp_path: Path) -> None:
             process.stdout.readline()
         process.kill()
         last = max([22, *map(int, process.stdout.read().split())])
-    found = content(STREAM, PushFeed(STREAM, tmp_path).poll(0).files)
-    assert set(found.values()) == {3}
-    assert len(found) in (last + 1, last + 2)
-    assert all(encode(record(number)) in found for number in range(last + 1))
+    rows = content(STREAM, PushFeed(STREAM, tmp_path).poll(0).files)
+    assert set(rows.values()) == {3}
+    assert len(rows) in (last + 1, last + 2)
+    assert all(encode(record(number)) in rows for number in range(last + 1))
 
 
 @examples(60)
@@ -222,8 +222,8 @@ def test_a_call_that_was_cut_off_is_not_taken(
         tails = [b"", b"\0" * 50, b"\xff" * 5] if cut in ends else [b""]
         (log,) = folder.glob("*.pushed")
         log.write_bytes(log.read_bytes()[:cut] + data.draw(st.sampled_from(tails)))
-    found = content(STREAM, PushFeed(STREAM, folder).poll(0).files)
-    assert found == rows(*(record(x) for call in calls[:whole] for x in call))
+    content_read = content(STREAM, PushFeed(STREAM, folder).poll(0).files)
+    assert content_read == rows(*(record(x) for call in calls[:whole] for x in call))
     assert [path.suffix for path in folder.iterdir()] == [".arrow"] * bool(whole)
 
 
@@ -240,18 +240,18 @@ def three_calls(folder: Path) -> tuple[Path, bytes, list[int]]:
     return log, log.read_bytes(), ends
 
 
-def read_again(folder: Path, log: Path, found: bytes) -> Counter[bytes] | None:
+def read_again(folder: Path, log: Path, content_before: bytes) -> Counter[bytes] | None:
     """The rows of a log with these bytes; None if they are refused as damaged, and kept."""
     for path in folder.iterdir():
         path.unlink()
-    log.write_bytes(found)
+    log.write_bytes(content_before)
     feed = PushFeed(STREAM, folder)
     try:
         return content(STREAM, feed.poll(0).files)
     except DataError:
         with pytest.raises(DataError, match="is damaged: its checksum differs"):
             feed.poll(0)
-        assert log.read_bytes() == found
+        assert log.read_bytes() == content_before
         return None
 
 
@@ -261,10 +261,10 @@ def read_again(folder: Path, log: Path, found: bytes) -> Counter[bytes] | None:
 )
 def test_a_log_in_which_a_bit_flipped_is_refused(place: str, tmp_path: Path) -> None:
     """Also in the last record, and in a length that then reaches beyond the end of the log."""
-    log, found, ends = three_calls(tmp_path)
+    log, data, ends = three_calls(tmp_path)
     start = ends[1] if place.startswith("last") else 0
     at = {"length": start + 6, "checksum": start + 8, "content": start + 40, "byte": ends[2] - 17}
-    flipped = bytearray(found)
+    flipped = bytearray(data)
     flipped[at[place.split()[-1]]] ^= 0x20
     assert read_again(tmp_path, log, bytes(flipped)) is None
 
@@ -274,16 +274,16 @@ def test_no_flipped_bit_drops_rows_that_were_confirmed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("push")
-    log, found, ends = three_calls(folder)
-    flipped = bytearray(found)
+    log, whole, ends = three_calls(folder)
+    flipped = bytearray(whole)
     flipped[data.draw(st.integers(0, ends[-1] - 1))] ^= 1 << data.draw(st.integers(0, 7))
     after = read_again(folder, log, bytes(flipped))
     assert after in (None, rows(record(0), record(1), record(2)))
 
 
 def test_a_call_that_was_cut_off_is_reported(tmp_path: Path) -> None:
-    log, found, ends = three_calls(tmp_path)
-    log.write_bytes(found[: ends[1] + 100])
+    log, whole, ends = three_calls(tmp_path)
+    log.write_bytes(whole[: ends[1] + 100])
     feed = PushFeed(STREAM, tmp_path)
     first = feed.poll(0)
     assert content(STREAM, first.files) == rows(record(0), record(1))
@@ -348,11 +348,11 @@ def test_what_the_disk_did_not_confirm_is_not_taken(
     feed = PushFeed(STREAM, tmp_path)
     feed.insert([record(1)])
 
-    def broken(_: int) -> None:
+    def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("os.fsync", broken)
+        patched.setattr("os.fsync", fail)
         with pytest.raises(DataError, match="input/output error"):
             feed.insert([record(2)])
     assert content(STREAM, feed.poll(0).files) == rows(record(1))
@@ -599,12 +599,12 @@ def test_the_input_of_the_last_batches_is_kept(keep: Any, kept: int, tmp_path: P
     assert len(list((tmp_path / "archive").iterdir())) == kept
     (tmp_path / "archive" / ".left.tmp").write_bytes(b"half")
     again = Archive(tmp_path / "archive", keep)
-    for each in (archive, again):
-        last = list(each.replay(batches[6 - kept :]))
+    for copies in (archive, again):
+        last = list(copies.replay(batches[6 - kept :]))
         assert content(STREAM, last) == rows(*map(record, range(6 - kept, 6)))
         if kept < 6:
             with pytest.raises(DataError, match="was not kept") as caught:
-                each.replay(batches)
+                copies.replay(batches)
             assert caught.value.code == "R305"
             assert f"{5 - kept} more" in str(caught.value) or kept == 5
     assert len(list((tmp_path / "archive").iterdir())) == kept

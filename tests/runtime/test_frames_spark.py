@@ -23,8 +23,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[incmrql.Session]:
-    with incmrql.Session(spark=spark) as made:
-        yield made
+    with incmrql.Session(spark=spark) as opened:
+        yield opened
 
 
 def frame(spark: SparkSession, folder: Path, schema: str = "who string, n int") -> DataFrame:

@@ -36,25 +36,25 @@ BATCHES = 3
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[incmrql.Session]:
-    with incmrql.Session(spark=spark) as made:
-        yield made
+    with incmrql.Session(spark=spark) as opened:
+        yield opened
 
 
 def row(chance: random.Random, type_: Type) -> Value:
     if isinstance(type_, Tuple):
-        return tuple(row(chance, each) for each in type_.items)
+        return tuple(row(chance, item) for item in type_.items)
     return chance.choice([0.5, 1.25, 3.0, 4.0]) if type_ == DOUBLE else chance.randrange(8)
 
 
 def changes(chance: random.Random, there: dict[str, list[Value]]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    batch: dict[str, list[Any]] = {}
     for name, type_ in ROWS.items():
         chance.shuffle(there[name])
         gone = [there[name].pop() for _ in range(min(2, len(there[name]) // 3))]
         fresh = [row(chance, type_) for _ in range(9)]
         there[name] += fresh
-        found[name] = [*[(each, -1) for each in gone], *[(each, 1) for each in fresh]]
-    return found
+        batch[name] = [*[(value, -1) for value in gone], *[(value, 1) for value in fresh]]
+    return batch
 
 
 @pytest.mark.parametrize("iterate", ["default", "exact"])
@@ -63,21 +63,21 @@ def test_each_batch_answers_as_the_batch_loop_does(
     session: incmrql.Session, name: str, iterate: LoopMode
 ) -> None:
     known = Loops(EXACT[name], "recompute")
-    streams = {each: session.stream(each, str(ROWS[each])) for each in known.names}
+    streams = {stream: session.stream(stream, str(ROWS[stream])) for stream in known.names}
     run = session.query(EXACT[name]).start(iterate=iterate)
     chance, there = random.Random(name), dict[str, list[Value]]()
-    there = {each: [] for each in ROWS}
+    there = {stream: [] for stream in ROWS}
     for number in range(BATCHES):
-        for each, rows in changes(chance, there).items():
-            known.data[each].merge(Weighted(rows))
-            if each in streams:
-                streams[each].insert([value for value, weight in rows if weight > 0])
-                streams[each].delete([value for value, weight in rows if weight < 0])
+        for stream, rows in changes(chance, there).items():
+            known.data[stream].merge(Weighted(rows))
+            if stream in streams:
+                streams[stream].insert([value for value, weight in rows if weight > 0])
+                streams[stream].delete([value for value, weight in rows if weight < 0])
         batch = run.step()
         assert batch is not None
         assert (batch.number, batch.report.jobs) == (number, 1)
         assert batch.report.loops
-        expected, got = known.expected(), run.answer()
+        expected, got = known.evaluator_answer(), run.answer()
         assert identical(got, expected), f"{show(expected)}\n{show(got)}"
     if name in ("reached", "pagerank-until"):
         run.verify()
@@ -92,28 +92,28 @@ def test_a_loop_too_large_for_a_task_takes_its_steps_on_spark(
     session: incmrql.Session, name: str, changes_are: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = Loops(EXACT[name], "recompute")
-    streams = {each: session.stream(each, str(ROWS[each])) for each in known.names}
+    streams = {stream: session.stream(stream, str(ROWS[stream])) for stream in known.names}
     run = session.query(EXACT[name]).start(iterate="default")
     original, large = StreamJob.run, 0 if changes_are == "large" else LARGE
 
-    def patched(job: StreamJob, order: BatchRequest, **_: int) -> JobResult:
+    def run_in_small_parts(job: StreamJob, order: BatchRequest, **_: int) -> JobResult:
         return original(job, order, large=large, loop_rows=8)
 
-    monkeypatch.setattr(StreamJob, "run", patched)
-    chance, there = random.Random(name), {each: list[Value]() for each in ROWS}
+    monkeypatch.setattr(StreamJob, "run", run_in_small_parts)
+    chance, there = random.Random(name), {stream: list[Value]() for stream in ROWS}
     for number in range(2):
-        for each, rows in changes(chance, there).items():
-            known.data[each].merge(Weighted(rows))
-            if each in streams:
-                streams[each].insert([value for value, weight in rows if weight > 0])
-                streams[each].delete([value for value, weight in rows if weight < 0])
+        for stream, rows in changes(chance, there).items():
+            known.data[stream].merge(Weighted(rows))
+            if stream in streams:
+                streams[stream].insert([value for value, weight in rows if weight > 0])
+                streams[stream].delete([value for value, weight in rows if weight < 0])
         batch = run.step()
         assert batch is not None
-        assert [each.reason for each in batch.report.loops] == [
+        assert [loop.reason for loop in batch.report.loops] == [
             "too large for a task: as steps on Spark"
         ] * len(batch.report.loops)
         assert batch.report.jobs > 3
-        expected, got = known.expected(), run.answer()
+        expected, got = known.evaluator_answer(), run.answer()
         assert identical(got, expected), f"{number}: {show(expected)}\n{show(got)}"
     run.stop()
 
@@ -123,7 +123,7 @@ def test_odd_values_go_through_the_steps_on_spark(
     session: incmrql.Session, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = odd.odd_loop(name, "recompute")
-    streams = {each: session.stream(each, str(odd.ROWS[each])) for each in known.names}
+    streams = {stream: session.stream(stream, str(odd.ROWS[stream])) for stream in known.names}
     run = session.query(odd.LOOPS[name]).start(iterate="recompute")
     original = StreamJob.run
     monkeypatch.setattr(StreamJob, "run", lambda j, o, **_: original(j, o, loop_rows=0))
@@ -135,15 +135,15 @@ def test_odd_values_go_through_the_steps_on_spark(
         "S": [("", "a"), ("a\0", ""), (None, "a"), ("a", None), ("é", "e\u0301"), ("a", "é")],
     }  # fmt: skip
     for sign, chosen in ((1, slice(None)), (-1, slice(0, None, 2)), (-1, slice(1, None, 2))):
-        for each, stream in streams.items():
-            some = rows[each][chosen]
-            changed = odd.canonical({each: [(row, sign) for row in some]})[each]
-            known.data[each].merge(Weighted(changed))
+        for stream_name, stream in streams.items():
+            some = rows[stream_name][chosen]
+            changed = odd.canonical({stream_name: [(row, sign) for row in some]})[stream_name]
+            known.data[stream_name].merge(Weighted(changed))
             (stream.insert if sign > 0 else stream.delete)(some)
         batch = run.step()
         assert batch is not None
         assert batch.report.loops[0].reason.startswith("too large for a task")
-        expected, got = known.expected(), run.answer()
+        expected, got = known.evaluator_answer(), run.answer()
         assert identical(got, expected), f"{show(expected)}\n{show(got)}"
     run.stop()
 
@@ -171,7 +171,7 @@ def test_a_batch_that_ends_while_its_loop_runs_apart_is_done_again(
     batch = run.step()
     assert batch is not None
     assert batch.report.rows_in == len(rows)
-    assert identical(run.answer(), known.expected())
+    assert identical(run.answer(), known.evaluator_answer())
     run.stop()
 
 
@@ -193,6 +193,6 @@ def test_centroids_diffuse_and_are_run_again(session: incmrql.Session) -> None:
 
 def test_a_loop_that_supports_itself_is_not_diffused(session: incmrql.Session) -> None:
     session.stream("E", str(ROWS["E"]))
-    with pytest.raises(IncmrqlError, match="A104") as found:
+    with pytest.raises(IncmrqlError, match="A104") as caught:
         session.query(REACHED).start(iterate="diffuse")
-    assert "r -> a" in str(found.value)
+    assert "r -> a" in str(caught.value)

@@ -17,7 +17,7 @@ from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place, average
 
 
-def refused(place: Place, output: Path, checkpoint: Path, options: StreamOptions) -> str:
+def refusal(place: Place, output: Path, checkpoint: Path, options: StreamOptions) -> str:
     with pytest.raises(DataError) as caught:
         Driver(place.program, checkpoint, output, lambda: None, options)  # type: ignore[arg-type, return-value]
     assert caught.value.code == "R321"
@@ -26,20 +26,20 @@ def refused(place: Place, output: Path, checkpoint: Path, options: StreamOptions
 
 def test_an_output_inside_a_watched_folder_is_refused(tmp_path: Path) -> None:
     place = average(tmp_path)
-    message = refused(place, place.data / "out", place.checkpoint, OPTIONS)
+    message = refusal(place, place.data / "out", place.checkpoint, OPTIONS)
     assert message.startswith(f'the output "{place.data / "out"}" is inside "{place.data}"')
-    refused(place, place.deletes / "a" / "out", place.checkpoint, OPTIONS)
+    refusal(place, place.deletes / "a" / "out", place.checkpoint, OPTIONS)
     (tmp_path / "link").symlink_to(place.data)
-    refused(place, tmp_path / "link" / "out", place.checkpoint, OPTIONS)
+    refusal(place, tmp_path / "link" / "out", place.checkpoint, OPTIONS)
     assert list(place.data.iterdir()) == []
 
 
 def test_a_checkpoint_or_a_quarantine_inside_a_watched_folder_is_refused(tmp_path: Path) -> None:
     place = average(tmp_path)
-    message = refused(place, place.output, place.data / "ck", OPTIONS)
+    message = refusal(place, place.output, place.data / "ck", OPTIONS)
     assert message.startswith("the checkpoint ")
     kept = replace(OPTIONS, quarantine=place.data / "bad")
-    assert refused(place, place.output, place.checkpoint, kept).startswith("the quarantine ")
+    assert refusal(place, place.output, place.checkpoint, kept).startswith("the quarantine ")
 
 
 def test_hidden_folders_and_folders_outside_are_accepted(tmp_path: Path) -> None:

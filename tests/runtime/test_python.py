@@ -36,12 +36,12 @@ FOLDER = (
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[incmrql.Session]:
-    with incmrql.Session(spark=spark) as made:
-        yield made
+    with incmrql.Session(spark=spark) as opened:
+        yield opened
 
 
-def same(found: Value, expected: Value) -> None:
-    assert identical(found, expected), f"{show(found)} is not {show(expected)}"
+def same(actual: Value, expected: Value) -> None:
+    assert identical(actual, expected), f"{show(actual)} is not {show(expected)}"
 
 
 def step(run: Run) -> Batch:
@@ -266,10 +266,10 @@ def test_each_batch_alone(session: incmrql.Session, tmp_path: Path) -> None:
     run = session.query(text).start(window=True, checkpoint=tmp_path / "ck")
     for batch in ([1, 1, 2], [2], [1]):
         rows.insert(batch)
-        found = step(run)
+        published = step(run)
         wanted = Bag([({1: "one", 2: "two"}[i], 10 * i, batch.count(i)) for i in set(batch)])
         same(run.answer(), wanted)
-        same(Bag([row for row, _ in found.changes()]), wanted)
+        same(Bag([row for row, _ in published.changes()]), wanted)
         assert run.verify().rows == len(wanted)
     assert run.step() is None
     run.stop()

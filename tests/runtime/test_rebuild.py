@@ -12,7 +12,7 @@ import pytest
 
 from incmrql.plan.assembly import program_of
 from incmrql.runtime import Driver, StreamOptions
-from tests.engine.programs import compiled
+from tests.engine.programs import typed_script
 from tests.runtime.here import jobs_here
 from tests.runtime.streaming import OPTIONS
 
@@ -66,7 +66,7 @@ class Folders:
     def follow(self, query: str, options: StreamOptions = AT_ONCE) -> Counter[str]:
         """Everything that is there, batch by batch; what the last published batch says."""
         text = f"incr {query};".replace("{data}", str(self.root / "data"))
-        script = compiled(text)
+        script = typed_script(text)
         described = {"text": text, "path": "", "arguments": [], "stored": {}}
         program = program_of(script.items, script)
         out = self.root / "out"
@@ -74,19 +74,19 @@ class Folders:
         with Driver(program, self.root / "ck", out, spark, options, script=described) as driver:
             while driver.step() is not None:
                 pass
-        return published(max(out.glob("batch=*")))
+        return rows_of_batch(max(out.glob("batch=*")))
 
     def answer(self, query: str) -> Counter[str]:
         """The rows of the answer, as a new folder gets them."""
         text = f"incr {query};".replace("{data}", str(self.root / "data"))
         total: Counter[str] = Counter()
         for folder in (self.root / "out").glob("batch=*"):
-            total.update(published(folder))
+            total.update(rows_of_batch(folder))
         assert all(weight >= 0 for weight in total.values()), text
         return +total
 
 
-def published(folder: Path) -> Counter[str]:
+def rows_of_batch(folder: Path) -> Counter[str]:
     """The rows of a batch with their weights."""
     rows: Counter[str] = Counter()
     for part in folder.glob("*.parquet"):

@@ -113,14 +113,14 @@ def test_one_task_many_and_both_in_turns_give_the_same(
             assert identical(got, wanted), (texts[number], show(got), show(wanted))
             assert identical(many.answer(number), wanted), texts[number]
             assert identical(turns.answer(number), wanted), texts[number]
-            changes = [_sorted(driver.changes(number)) for driver in drivers]
+            changes = [_sorted_changes(driver.changes(number)) for driver in drivers]
             assert changes[0] == changes[1] == changes[2], texts[number]
         assert state(one) == state(many) == state(turns)
     for driver in drivers:
         driver.close()
 
 
-def _sorted(changes: list[tuple[Value, int]]) -> list[tuple[bytes, int]]:
+def _sorted_changes(changes: list[tuple[Value, int]]) -> list[tuple[bytes, int]]:
     return sorted((encode(row), weight) for row, weight in changes)
 
 
@@ -140,7 +140,7 @@ def test_what_a_batch_reads_does_not_grow_with_the_history(
 ) -> None:
     """A history of 1 and of 10 times as many keys; the batch touches the same few of them."""
     texts = tuple(SHAPES.values())
-    found = {}
+    reads_by_size = {}
     for times in (1, 10):
         place = Place(tmp_path / str(times), script(*texts))
         with place.driver(spark, replace(QUICK, buckets=4)) as driver:
@@ -151,7 +151,7 @@ def test_what_a_batch_reads_does_not_grow_with_the_history(
             assert report is not None
             assert report.state_rows > 100 * times
             reads = [_read(driver, report, number) for number in range(len(texts))]
-            found[times] = dict(zip(SHAPES, reads, strict=True))
+            reads_by_size[times] = dict(zip(SHAPES, reads, strict=True))
             assert sum(node.read for node in report.nodes) == report.state_read
             assert sum(report.read_by_scope.values()) == report.state_read
             assert [node.scope for node in report.nodes] == list(driver.compiled.physical.scopes)
@@ -159,8 +159,8 @@ def test_what_a_batch_reads_does_not_grow_with_the_history(
             assert report.read_by_scope["groups"] == sum(groups) > 0
             if times == 1:  # the evaluator's joins take long
                 assert all(map(identical, answers(driver), reference_answers(place.text)))
-    assert found[1] == READ
-    assert found[10] == READ
+    assert reads_by_size[1] == READ
+    assert reads_by_size[10] == READ
 
 
 def _history(place: Place, keys: int) -> None:

@@ -88,7 +88,7 @@ def test_a_large_change_goes_through_many_tasks_to_the_same_answers_and_state(
     with large.driver(spark, replace(MIXED, large=0)) as driver:
         while (report := driver.step()) is not None:
             reports.append(report)
-        found = state(driver)
+        wanted_state = state(driver)
     assert [report.jobs for report in reports] == [1] * 6
     assert all(report.tasks > 2 and report.stages > 2 for report in reports)
     assert next_job(spark) - before == 6
@@ -96,12 +96,12 @@ def test_a_large_change_goes_through_many_tasks_to_the_same_answers_and_state(
     with mixed.driver(spark, MIXED) as driver:
         while (report := driver.step()) is not None:
             reports.append(report)
-        assert state(driver) == found
+        assert state(driver) == wanted_state
     assert [report.tasks > 1 for report in reports] == [False, True] * 3
-    assert small.run(spark, replace(MIXED, large=1 << 20)) == found
-    assert small.published() == large.published() == mixed.published()
+    assert small.run(spark, replace(MIXED, large=1 << 20)) == wanted_state
+    assert small.published_rows() == large.published_rows() == mixed.published_rows()
     wanted = reference_answers(small.text)
-    assert [answer(each) for each in small.outputs()[:2]] == wanted[:2]
+    assert [answer(output) for output in small.outputs()[:2]] == wanted[:2]
     assert answer(small.outputs()[2]) == Bag([wanted[2]])
 
 
@@ -110,7 +110,7 @@ def test_bases_are_merged_to_the_same_state_in_one_task_and_in_many(
 ) -> None:
     chance = random.Random(3)
     places = [average(tmp_path / how) for how in ("one", "many")]
-    found = []
+    outcomes = []
     for batch in range(3):
         rows = [f"{chance.randrange(30_000)},{chance.random()!r}\n" for _ in range(3 * LEAST_BASE)]
         for place in places:
@@ -122,10 +122,10 @@ def test_bases_are_merged_to_the_same_state_in_one_task_and_in_many(
             assert all(report is not None and report.jobs == 1 for report in reports)
             assert sum(report.rewritten for report in reports if report) > LEAST_BASE
             assert any(table.bases for table in driver.state.tables.values())
-            found.append((state(driver), driver.answer()))
-    assert found[0] == found[1]
+            outcomes.append((state(driver), driver.answer()))
+    assert outcomes[0] == outcomes[1]
     assert changes(places[0].output) == changes(places[1].output)
-    assert found[0][1] == reference_answer(places[0].text)
+    assert outcomes[0][1] == reference_answer(places[0].text)
 
 
 def test_a_refused_batch_leaves_everything_as_it_was(tmp_path: Path, spark: SparkSession) -> None:

@@ -26,7 +26,7 @@ from incmrql.runtime.sinks import folders as sinks
 from incmrql.values import Bag
 from tests.plan.stepping import typed_script
 from tests.runtime.here import driver_here
-from tests.runtime.streaming import MIXED, QUICK, Place, fill, kept, state, strays
+from tests.runtime.streaming import MIXED, QUICK, Place, archived_files, fill, state, strays
 
 POINTS = [
     "intent", "task-read", "task-runs", "task-parts", "runs", "archive", "manifest", "committed",
@@ -54,13 +54,13 @@ def at(
     return reached
 
 
-def unlocked(place: Place) -> None:
-    """What a driver on another machine sees of one that was paused for long."""
+def remove_lock(place: Place) -> None:
+    """Remove the lock, as if the driver that holds it were paused on another machine."""
     (place.checkpoint / "lock").unlink(missing_ok=True)
 
 
-def finished(place: Place) -> dict[str, Any]:
-    """All batches that are left, by a driver that starts now; the state after them."""
+def run_to_end(place: Place) -> dict[str, Any]:
+    """Run all remaining batches with a new driver; returns the state after them."""
     with driver_here(place, MIXED) as own:
         while own.step() is not None:
             pass
@@ -73,13 +73,13 @@ def test_a_driver_that_wakes_after_another_has_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     quiet, place = Place(tmp_path / "quiet"), Place(tmp_path / "fought")
-    for each in (quiet, place):
-        fill(each, BATCHES, 5)
-    wanted = finished(quiet)
+    for stream in (quiet, place):
+        fill(stream, BATCHES, 5)
+    wanted = run_to_end(quiet)
 
     def rival() -> None:
-        unlocked(place)
-        finished(place)
+        remove_lock(place)
+        run_to_end(place)
 
     reached = at(monkeypatch, point, PAUSED_IN, rival)
     paused = driver_here(place, MIXED)
@@ -93,9 +93,9 @@ def test_a_driver_that_wakes_after_another_has_taken_over(
     paused.close()
     assert reached == [point]
     assert paused.state.number == PAUSED_IN - (point not in POINTS[6:])
-    assert finished(place) == wanted
-    assert place.published() == quiet.published()
-    assert kept(place) == kept(quiet)
+    assert run_to_end(place) == wanted
+    assert place.published_rows() == quiet.published_rows()
+    assert archived_files(place) == archived_files(quiet)
     assert strays(place.checkpoint) == set()
     for output in place.outputs():
         assert [path.name for path in output.glob(".*")] == []
@@ -107,7 +107,7 @@ def test_the_requests_of_two_drivers_have_names_of_their_own(tmp_path: Path) -> 
     fill(place, 2)
     with driver_here(place, MIXED) as one:
         first = {one.checkpoint.attempt() for _ in range(3)}
-        unlocked(place)
+        remove_lock(place)
         with driver_here(place, MIXED) as two:
             assert (one.checkpoint.epoch, two.checkpoint.epoch) == (1, 2)
             assert not first & {two.checkpoint.attempt() for _ in range(3)}
@@ -118,7 +118,7 @@ def test_the_requests_of_two_drivers_have_names_of_their_own(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def pushed(tmp_path: Path) -> Iterator[tuple[Place, Driver, PushFeed]]:
+def pushed_rows(tmp_path: Path) -> Iterator[tuple[Place, Driver, PushFeed]]:
     script = typed_script("select (k, count(x)) from x in R group by k: x.A;", frozenset("R"))
     place = Place(tmp_path, "1;")
     place.program = program_of(script.items, script)
@@ -133,13 +133,13 @@ def feed_of(own: Driver) -> PushFeed:
 
 
 def test_rows_are_acknowledged_only_while_the_epoch_is_the_newest(
-    pushed: tuple[Place, Driver, PushFeed],
+    pushed_rows: tuple[Place, Driver, PushFeed],
 ) -> None:
-    place, own, feed = pushed
+    place, own, feed = pushed_rows
     assert feed.insert(ROWS * 3) == 3
     own.step()
     assert feed.insert(ROWS) == 1, "acknowledged, and not ingested yet"
-    unlocked(place)
+    remove_lock(place)
     with driver_here(place, QUICK) as rival:
         with pytest.raises(CheckpointError, match="another driver has taken over"):
             feed.insert(ROWS * 100)
@@ -154,13 +154,13 @@ def test_rows_are_acknowledged_only_while_the_epoch_is_the_newest(
 
 
 def test_a_spool_that_a_late_driver_writes_again_is_not_ingested_twice(
-    pushed: tuple[Place, Driver, PushFeed], monkeypatch: pytest.MonkeyPatch
+    pushed_rows: tuple[Place, Driver, PushFeed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, _, feed = pushed
+    place, _, feed = pushed_rows
     feed.insert(ROWS * 3)
     news = feed.poll(0.0)
     whole = [(Path(file.path), Path(file.path).read_bytes()) for file in news.files]
-    unlocked(place)
+    remove_lock(place)
     with driver_here(place, QUICK) as rival:
         rival.step()
         assert rival.answer() == Bag([(1, 3)])
@@ -173,7 +173,7 @@ def test_a_spool_that_a_late_driver_writes_again_is_not_ingested_twice(
         monkeypatch.setattr(SpoolFolder, "acknowledge", lambda *_: None)
         for path, content in whole:
             path.write_bytes(content)
-    unlocked(place)
+    remove_lock(place)
     with driver_here(place, QUICK) as later:
         assert later.step() is None
         assert later.answer() == Bag([(1, 4)])
@@ -328,7 +328,7 @@ def test_a_start_leaves_the_hidden_folders_of_other_runs_alone(tmp_path: Path) -
     fill(place, 1)
     other = sinks.prepare(place.outputs()[0], "beef", 0, "000001-a1")
     (other / "part").write_text("committed by another run, and not published yet")
-    finished(place)
+    run_to_end(place)
     with driver_here(place, MIXED):
         assert (other / "part").exists()
 
@@ -342,7 +342,7 @@ def test_a_consumer_may_remove_what_was_published(tmp_path: Path) -> None:
             for path in (output / "batch=000000").iterdir():
                 path.unlink()
             (output / "batch=000000").rmdir()
-    finished(place)
+    run_to_end(place)
     assert [path.name for path in place.outputs()[0].iterdir()] == ["batch=000001"]
 
 

@@ -37,8 +37,8 @@ JOIN = (
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[incmrql.Session]:
-    with incmrql.Session(spark=spark) as made:
-        yield made
+    with incmrql.Session(spark=spark) as opened:
+        yield opened
 
 
 def plant(checkpoint: Path, table: str, change: Any) -> None:
@@ -53,16 +53,16 @@ def plant(checkpoint: Path, table: str, change: Any) -> None:
     assert trailer is not None
     part = section[: trailer.size]
     with pa.ipc.open_file(pa.BufferReader(part)) as reader:
-        found = change(reader.read_all())
+        changed = change(reader.read_all())
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, found.schema) as writer:
-        writer.write_table(found.combine_chunks())
-    made = sink.getvalue().to_pybytes()
-    assert len(made) == len(part)
-    assert made != part
-    checksums = np.array(block_checksums(made), np.uint32)
+    with pa.ipc.new_file(sink, changed.schema) as writer:
+        writer.write_table(changed.combine_chunks())
+    content = sink.getvalue().to_pybytes()
+    assert len(content) == len(part)
+    assert content != part
+    checksums = np.array(block_checksums(content), np.uint32)
     end = replace(trailer, checksums=checksums).to_bytes()
-    data[run["offset"] : run["offset"] + run["size"]] = made + end
+    data[run["offset"] : run["offset"] + run["size"]] = content + end
     path.write_bytes(data)
     run["checksum"] = zlib.crc32(end)
     write_over(last, manifest)
@@ -83,13 +83,13 @@ def flip(checkpoint: Path, table: str) -> None:
     path.write_bytes(data)
 
 
-def _runs(found: Any) -> Iterator[dict[str, Any]]:
+def _runs(json_value: Any) -> Iterator[dict[str, Any]]:
     """All runs anywhere inside of what a manifest says of a table."""
-    if isinstance(found, dict) and "checksum" in found:
-        yield found
-    elif isinstance(found, dict | list):
-        for each in found.values() if isinstance(found, dict) else found:
-            yield from _runs(each)
+    if isinstance(json_value, dict) and "checksum" in json_value:
+        yield json_value
+    elif isinstance(json_value, dict | list):
+        for item in json_value.values() if isinstance(json_value, dict) else json_value:
+            yield from _runs(item)
 
 
 def one_more(table: Any) -> Any:
@@ -109,7 +109,7 @@ def counted_once_more(table: Any) -> Any:
     return table.set_column(place, table.schema.field(place), changed)
 
 
-def reopened(session: incmrql.Session, text: str, checkpoint: Path) -> Run:
+def reopen(session: incmrql.Session, text: str, checkpoint: Path) -> Run:
     return session.query(text).start(checkpoint=checkpoint, check_runs=False)
 
 
@@ -134,7 +134,7 @@ def test_a_flipped_bit_is_refused_by_all_who_read_it(
     flip(tmp_path / "copy", table)
     with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
         session.query(text).start(checkpoint=tmp_path / "copy")
-    with reopened(session, text, tmp_path / "copy") as run:
+    with reopen(session, text, tmp_path / "copy") as run:
         for read in (run.answer, run.verify):
             with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
                 read()
@@ -152,17 +152,17 @@ def test_a_planted_row_is_found_and_named(session: incmrql.Session, tmp_path: Pa
         table = answer_table(run)
         assert run.verify().rows == 4
     plant(tmp_path / "ck", table, one_more)
-    with reopened(session, text, tmp_path / "ck") as run:
+    with reopen(session, text, tmp_path / "ck") as run:
         with pytest.raises(incmrql.DifferenceFound) as caught:
             run.verify()
-        found = caught.value
-        ((row, count),) = found.extra
-        assert (found.batch, found.missing, count) == (0, (), 1)
-        ((about, sources),) = found.lineage
+        difference = caught.value
+        ((row, count),) = difference.extra
+        assert (difference.batch, difference.missing, count) == (0, (), 1)
+        ((about, sources),) = difference.lineage
         assert about == row
         assert [(name, (leaf.K, leaf.V)) for name, leaf in sources] == [("rows", row)]
-        assert f'too many: ({row[0]},"{row[1]}")' in str(found)
-        assert "comes from" in str(found)
+        assert f'too many: ({row[0]},"{row[1]}")' in str(difference)
+        assert "comes from" in str(difference)
 
 
 def test_a_planted_error_in_a_group_is_found(session: incmrql.Session, tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ def test_a_planted_error_in_a_group_is_found(session: incmrql.Session, tmp_path:
     rows.insert([(k % 2, k) for k in range(6)])
     with session.query(text).start(checkpoint=tmp_path / "ck", buckets=1) as run:
         run.step()
-        (table,) = [name for name, each in run._driver.state.tables.items() if each.rows == 2]
+        (table,) = [name for name, table in run._driver.state.tables.items() if table.rows == 2]
     plant(tmp_path / "ck", table, counted_once_more)
-    with reopened(session, text, tmp_path / "ck") as run:
+    with reopen(session, text, tmp_path / "ck") as run:
         with pytest.raises(incmrql.DifferenceFound) as caught:
             run.verify()
         ((extra, _),), ((missing, _),) = caught.value.extra, caught.value.missing
@@ -196,7 +196,7 @@ def test_a_planted_error_in_a_ledger_is_found(
         assert run.verify().rows == 1
         (table,) = [name for name in run._driver.state.tables if name.startswith("l")]
     plant(tmp_path / "ck", table, one_more)
-    with reopened(session, "count(rows)", tmp_path / "ck") as run:
+    with reopen(session, "count(rows)", tmp_path / "ck") as run:
         with pytest.raises(incmrql.DifferenceFound, match="the ledger of rows") as caught:
             run.verify()
         ((row, count),) = caught.value.extra

@@ -35,8 +35,8 @@ def main(url: str, folder: str) -> None:
             said.append(str(problem))
     context = session.spark.sparkContext
     level = context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel()  # type: ignore[union-attr]
-    found = {"said": said, "page": context.uiWebUrl, "level": level.toString()}
-    sys.stdout.write(json.dumps(found) + "\n")
+    report = {"said": said, "page": context.uiWebUrl, "level": level.toString()}
+    sys.stdout.write(json.dumps(report) + "\n")
     session.stop()
 
 

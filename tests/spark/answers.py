@@ -31,10 +31,10 @@ def agree(
     with deep_recursion():
         script = infer_script(parse_script(SourceText(text)), catalog)
         expected = _answers(script, data, None)
-        found = _answers(script, data, spark)
-    shown = f"{text}\n\nSpark says\n{list(map(show, found))}, not\n{list(map(show, expected))}"
-    assert identical(found, expected), shown
-    return found
+        answers = _answers(script, data, spark)
+    shown = f"{text}\n\nSpark says\n{list(map(show, answers))}, not\n{list(map(show, expected))}"
+    assert identical(answers, expected), shown
+    return answers
 
 
 def _answers(

@@ -26,21 +26,21 @@ def statements(script: str | Path, arguments: Sequence[str] = ()) -> list[Statem
         script_forms = compile_script(source, catalog_for(source, list(arguments)), read_include)
         compiled = script_forms.typed
         world = new_world(compiled, arguments=list(arguments))
-        found: list[Statement] = []
-        for each in script_forms.items:
-            item, (query, _) = each.item, each.answer_item.normalized
+        lowered: list[Statement] = []
+        for form in script_forms.items:
+            item, (query, _) = form.item, form.answer_item.normalized
             ctx = Context(lower, Dialect.SPARK, compiled, world.stored, arguments)
             shared = {variable.number: term for variable, term in query.parts}
             for _, term in query.parts:
-                found += _with_loops(statement(term, ctx, shared), ctx, shared)
+                lowered += _with_loops(statement(term, ctx, shared), ctx, shared)
             if item.kind == "store-value":
                 world.stored[item.target] = evaluate(item.expr, Environment(world))
-        return found
+        return lowered
 
 
-def _with_loops(made: Statement, ctx: Context, shared: dict[int, Term]) -> Iterator[Statement]:
-    yield made
-    for _, loop in made.repeats:
+def _with_loops(outer: Statement, ctx: Context, shared: dict[int, Term]) -> Iterator[Statement]:
+    yield outer
+    for _, loop in outer.repeats:
         views = {
             variable.number: _view(loop, place) for place, variable in enumerate(loop.variables)
         }
@@ -57,5 +57,5 @@ def _view(loop: Repeat, place: int) -> LoweredRelation:
 
 def python_calls(script: str | Path, arguments: Sequence[str] = ()) -> list[PythonExpression]:
     """What runs in Python, each expression once."""
-    found = [place for each in statements(script, arguments) for place in each.python_calls]
-    return [p for n, p in enumerate(found) if p.body not in [other.body for other in found[:n]]]
+    calls = [place for lowered in statements(script, arguments) for place in lowered.python_calls]
+    return [p for n, p in enumerate(calls) if p.body not in [other.body for other in calls[:n]]]

@@ -396,7 +396,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--on-spark", type=int, default=500)
     parser.add_argument(
-        "--only", nargs="*", default=[each for each in PARTS if each not in ASKED_FOR]
+        "--only", nargs="*", default=[part for part in PARTS if part not in ASKED_FOR]
     )
     arguments = vars(parser.parse_args())
     only = arguments.pop("only")

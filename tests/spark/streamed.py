@@ -25,7 +25,7 @@ from incmrql.types import typed
 from incmrql.values import Value, identical, show
 from tests.generators.stacked import over
 from tests.plan.seeded import EVERY, Traits, history, some_tables
-from tests.plan.stepping import ALL, EMPTY, Batch, Tables, typed_script, weighted
+from tests.plan.stepping import ALL, EMPTY, Batch, Tables, typed_script, weighted_tables
 from tests.plan.test_coverage import STREAMS, every_pair
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def check(case: Case, spark: SparkSession) -> int:
         program = program_of(case.script.items, case.script)
         fixed: Mapping[str, list[Value]] = {name: [] for name in case.tables}
         driver = Driver(program, Path(folder, "ck"), None, spark, OPTIONS, registered=fixed)
-        data = weighted(case.tables)
+        data = weighted_tables(case.tables)
         names = count()
         seen = [Weighted() for _ in case.texts]
         with driver:
@@ -110,7 +110,7 @@ def _files(
     program: Program, batch: Batch, folder: Path, names: count[int], *, streaming: bool = True
 ) -> list[InputFile]:
     """The rows of a batch as files, two of each source."""
-    found = []
+    files = []
     for stream in program.streams:
         rows = list(Weighted(batch.get(stream.source.name, ())))
         if stream.streaming == streaming:
@@ -119,8 +119,8 @@ def _files(
                 write_spool(path, stream.element, half)
                 stat = path.stat()
                 size, modified = stat.st_size, stat.st_mtime_ns
-                found.append(InputFile(str(path), size, modified, stream.place, kind="spool"))
-    return found
+                files.append(InputFile(str(path), size, modified, stream.place, kind="spool"))
+    return files
 
 
 def _compare(case: Case, driver: Driver, data: Tables, seen: list[Weighted]) -> None:

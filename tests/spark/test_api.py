@@ -35,8 +35,8 @@ def session(spark: SparkSession) -> incmrql.Session:
     return incmrql.Session(spark=spark)
 
 
-def same(found: Value, expected: Value) -> None:
-    assert identical(found, expected), f"{show(found)} is not {show(expected)}"
+def same(actual: Value, expected: Value) -> None:
+    assert identical(actual, expected), f"{show(actual)} is not {show(expected)}"
 
 
 def test_rows_in_a_list(session: incmrql.Session) -> None:
@@ -110,18 +110,18 @@ def test_python_functions(session: incmrql.Session) -> None:
         return text.upper() + "!"
 
     session.register("orders", ORDERS)
-    found = session.query("distinct(select shout(o.city) from o in orders)").collect()
-    same(found, Bag(["OSLO!", "BERGEN!"]))
+    shouts = session.query("distinct(select shout(o.city) from o in orders)").collect()
+    same(shouts, Bag(["OSLO!", "BERGEN!"]))
 
 
 def test_a_python_function_that_raises(session: incmrql.Session) -> None:
     @session.function
-    def broken(text: str) -> str:
+    def always_fails(text: str) -> str:
         raise ValueError(f"no {text}")
 
     session.register("orders", ORDERS[:1])
     with pytest.raises(incmrql.DataError, match="no Oslo") as error:
-        session.query("select broken(o.city) from o in orders").collect()
+        session.query("select always_fails(o.city) from o in orders").collect()
     assert error.value.code == "R204"
 
 
@@ -133,8 +133,8 @@ def test_a_python_function_is_not_called_where_a_condition_forbids_it(
         return 1 / x
 
     session.register("T", [{"x": 0.0}, {"x": 2.0}])
-    found = session.query("select if t.x = 0.0 then 0.0 else inverse(t.x) from t in T").collect()
-    same(found, Bag([0.0, 0.5]))
+    inverses = session.query("select if t.x = 0.0 then 0.0 else inverse(t.x) from t in T").collect()
+    same(inverses, Bag([0.0, 0.5]))
 
 
 def test_explain_names_the_places_that_run_in_python(session: incmrql.Session) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from incmrql.spark.session import java_options
 
 
-def ended() -> int:
+def ended_process() -> int:
     """The number of a process that has ended."""
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
@@ -18,7 +18,7 @@ def ended() -> int:
 
 
 def test_the_first_java_writes_the_archive_and_later_ones_use_it(tmp_path: Path) -> None:
-    cache, gone = tmp_path / "cache", ended()
+    cache, gone = tmp_path / "cache", ended_process()
     first = java_options(cache, "a Java and a Spark", gone)
     (written,) = [o.partition("=")[2] for o in first.split() if "ArchiveClassesAtExit" in o]
     Path(written).write_bytes(b"classes")
@@ -32,8 +32,8 @@ def test_another_java_does_not_write_beside_one_that_is_running(tmp_path: Path) 
     cache = tmp_path
     first = java_options(cache, "a Java", os.getpid())
     Path(first.rpartition("=")[2]).write_bytes(b"half")
-    assert java_options(cache, "a Java", ended()) == ""
-    assert "AtExit" in java_options(cache, "another Java", ended())
+    assert java_options(cache, "a Java", ended_process()) == ""
+    assert "AtExit" in java_options(cache, "another Java", ended_process())
 
 
 def test_there_may_be_no_cache(tmp_path: Path) -> None:

@@ -30,27 +30,29 @@ BATCH = 'sum(source(line, "{0}", type(int)));'
 
 
 @pytest.fixture
-def closed() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def closed_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @pytest.fixture
 def listening() -> Iterator[int]:
     """A port at which somebody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        yield int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield int(listener.getsockname()[1])
 
 
 # --- masters -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", [BATCH, STREAM])
-def test_an_unreachable_master_is_named_at_once(text: str, closed: int, tmp_path: Path) -> None:
+def test_an_unreachable_master_is_named_at_once(
+    text: str, closed_port: int, tmp_path: Path
+) -> None:
     tmp_path.joinpath("1.csv").write_text("1\n")
-    query, master = text.format(tmp_path), f"spark://127.0.0.1:{closed}"
+    query, master = text.format(tmp_path), f"spark://127.0.0.1:{closed_port}"
     begun = time.monotonic()
     done = command("run", "-e", query, "--engine", "spark", "--master", master)
     assert done.code == 1
@@ -79,8 +81,8 @@ def test_unreachable_masters(master: str, said: str, monkeypatch: pytest.MonkeyP
     assert caught.value.hint
 
 
-def test_one_of_several_masters_is_enough(closed: int, listening: int) -> None:
-    check_master(f"spark://127.0.0.1:{closed},127.0.0.1:{listening}")
+def test_one_of_several_masters_is_enough(closed_port: int, listening: int) -> None:
+    check_master(f"spark://127.0.0.1:{closed_port},127.0.0.1:{listening}")
     check_master("local[3]")
     check_master("k8s://https://example.com")
 
@@ -109,8 +111,8 @@ class Context:
         self._jsc = SimpleNamespace(sc=lambda: sizes)
 
     def _size(self) -> int:
-        found = self.executors.pop(0) if len(self.executors) > 1 else self.executors[0]
-        return found + 1  # with the driver
+        executors = self.executors.pop(0) if len(self.executors) > 1 else self.executors[0]
+        return executors + 1  # with the driver
 
     def getConf(self) -> dict[str, str]:  # noqa: N802
         return self.conf
@@ -151,7 +153,9 @@ def test_a_job_without_executors_is_given_up(caplog: pytest.LogCaptureFixture) -
     assert "each executor asks for 64g of memory and all cores of a worker" in caught.value.hint
     said = [record.getMessage() for record in caplog.records]
     assert len(said) > 1
-    assert all(each.startswith("waiting for executors (0 of 3) from spark://here") for each in said)
+    assert all(
+        message.startswith("waiting for executors (0 of 3) from spark://here") for message in said
+    )
     assert context.tags == set()
 
 

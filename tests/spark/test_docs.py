@@ -73,18 +73,18 @@ def reads(example: Example) -> bool:
     return "source(" in example.script.text or "stream(" in example.script.text
 
 
-def needs(title: str, found: list[PythonExpression]) -> str:
-    lines = [f"    {show_expr(place.body)}  -- {place.reason}\n" for place in found]
-    return f"{title}\n{''.join(lines)}\n" if found else ""
+def needs(title: str, calls: list[PythonExpression]) -> str:
+    lines = [f"    {show_expr(place.body)}  -- {place.reason}\n" for place in calls]
+    return f"{title}\n{''.join(lines)}\n" if calls else ""
 
 
 @pytest.mark.usefixtures("folder")
 def test_most_examples_need_no_python(update_golden: bool) -> None:
     shown, native = [], 0
     for example in ACCEPTED:
-        found = python_calls(example.script.text, arguments(example))
-        native += not found
-        shown.append(needs(f"{example.section}: {example.script.text.strip()}", found))
+        calls = python_calls(example.script.text, arguments(example))
+        native += not calls
+        shown.append(needs(f"{example.section}: {example.script.text.strip()}", calls))
     assert native >= FEWEST_NATIVE * len(ACCEPTED)
     data = str(EXAMPLES / "data")
     shown += [needs(f"examples/{s}", python_calls(EXAMPLES / f"{s}.mrql", [data])) for s in SCRIPTS]
@@ -106,20 +106,20 @@ def test_an_example_that_reads_a_source_has_a_text() -> None:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("example", [e for e in ACCEPTED if reads(e)], ids=lambda e: e.place)
 def test_example(example: Example, spark: SparkSession) -> None:
-    found, notes = {}, {}
+    outcomes, notes = {}, {}
     engines: dict[str, Callable[..., list[api.Answer]]] = {
         "reference": api.run,
         "spark": Session(spark).run,
     }
     for engine, run in engines.items():
         notes[engine] = Notes()
-        found[engine] = run(
+        outcomes[engine] = run(
             example.script.text,
             arguments(example),
             on_trace=notes[engine].trace,
             on_report=notes[engine].report,
         )
-    answers = {engine: [answer.value for answer in each] for engine, each in found.items()}
+    answers = {engine: [answer.value for answer in outcome] for engine, outcome in outcomes.items()}
     with deep_recursion():
         shown = "\n".join(map(show, answers["spark"]))
         assert identical(answers["spark"], answers["reference"]), shown
@@ -132,5 +132,5 @@ def test_example(example: Example, spark: SparkSession) -> None:
 def test_script(name: str, spark: SparkSession) -> None:
     path, data = EXAMPLES / f"{name}.mrql", [str(EXAMPLES / "data")]
     expected = [answer.value for answer in api.run(path, data)]
-    found = [answer.value for answer in Session(spark).run(path, data)]
-    assert identical(found, expected), "\n".join(map(show, found))
+    answers = [answer.value for answer in Session(spark).run(path, data)]
+    assert identical(answers, expected), "\n".join(map(show, answers))

@@ -36,6 +36,6 @@ def test_the_question_runs_where_the_package_is_missing(isolated: bool) -> None:
     done = subprocess.run(
         [sys.executable, *options, "-c", code], capture_output=True, text=True, check=True
     )
-    _, python, found = json.loads(done.stdout)
+    _, python, reported = json.loads(done.stdout)
     assert python == HERE
-    assert differences(python, found) == ("has no " + ", ".join(NEEDED) if isolated else "")
+    assert differences(python, reported) == ("has no " + ", ".join(NEEDED) if isolated else "")

@@ -39,7 +39,7 @@ def test_private_names_are_used_in_one_module() -> None:
 def both_ways(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], tuple[Any, Any]]:
     """The results of a call with Spark's private API, and without."""
 
-    def called(what: Callable[[], Any]) -> tuple[Any, Any]:
+    def call_both(what: Callable[[], Any]) -> tuple[Any, Any]:
         def only_private(private_way: Callable[[], Any], _: Callable[[], Any]) -> Any:
             return private_way()
 
@@ -52,7 +52,7 @@ def both_ways(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], 
             results.append(what())
         return results[0], results[1]
 
-    return called
+    return call_both
 
 
 Both = Callable[[Callable[[], Any]], tuple[Any, Any]]
@@ -75,11 +75,11 @@ def test_the_same_name_for_other_rows(spark: SparkSession, both_ways: Both) -> N
     own = private(spark)
 
     def sums() -> list[int]:
-        made = [
+        frames = [
             internals.sql_over(own, "select sum(id) s from rows", [("rows", own.range(size))])
             for size in (3, 10)
         ]
-        return [frame.collect()[0].s for frame in made]
+        return [frame.collect()[0].s for frame in frames]
 
     assert both_ways(sums) == ([3, 45], [3, 45])
 
@@ -89,11 +89,11 @@ def test_a_frame_of_another_session(spark: SparkSession, both_ways: Both) -> Non
     other, own = spark.newSession(), private(spark)
     frame = other.range(4).selectExpr("id", "id * 2 d")
 
-    def adopted() -> tuple[bool, list[Any]]:
+    def adopt() -> tuple[bool, list[Any]]:
         moved = internals.in_session(own, frame)
         return moved.sparkSession is own, moved.orderBy("id").collect()
 
-    one, two = both_ways(adopted)
+    one, two = both_ways(adopt)
     assert one == two == (True, frame.orderBy("id").collect())
     assert internals.in_session(other, frame) is frame
 
@@ -149,8 +149,10 @@ ROWS = (
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("made", [internals.arrow_function, internals.row_function])
-def test_values_pass_through_functions(spark: SparkSession, made: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("make_function", [internals.arrow_function, internals.row_function])
+def test_values_pass_through_functions(
+    spark: SparkSession, make_function: Callable[..., Any]
+) -> None:
     """Whether Spark calls them with columns or, as 4.0 does, row by row."""
     own = private(spark)
     frame = own.sql(
@@ -164,7 +166,9 @@ def test_values_pass_through_functions(spark: SparkSession, made: Callable[..., 
 
     expressions = []
     for field in frame.schema.fields:
-        own.udf.register(f"same_{field.name}", made(same, [field.dataType], field.dataType))
+        own.udf.register(
+            f"same_{field.name}", make_function(same, [field.dataType], field.dataType)
+        )
         expressions.append(f"same_{field.name}({field.name}) as {field.name}")
     for field in frame.schema.fields:
         hashed = f"xxhash64({field.name}) as h"
@@ -181,11 +185,11 @@ def test_functions_of_several_columns(spark: SparkSession) -> None:
     )
     types = [field.dataType for field in frame.schema.fields]
 
-    def joined(columns: list[Any]) -> Any:
+    def join_columns(columns: list[Any]) -> Any:
         rows = zip(*[column.to_pylist() for column in columns], strict=True)
         return pa.array(["|".join(map(str, row)) for row in rows], pa.string())
 
-    for name, made in (("col", internals.arrow_function), ("row", internals.row_function)):
-        own.udf.register(f"joined_{name}", made(joined, types, types[0]))
-    found = frame.selectExpr("joined_col(a, b, c) c", "joined_row(a, b, c) r").collect()
-    assert found == [("a|2026-01-31|1.10", "a|2026-01-31|1.10")]
+    for name, make_function in (("col", internals.arrow_function), ("row", internals.row_function)):
+        own.udf.register(f"joined_{name}", make_function(join_columns, types, types[0]))
+    rows = frame.selectExpr("joined_col(a, b, c) c", "joined_row(a, b, c) r").collect()
+    assert rows == [("a|2026-01-31|1.10", "a|2026-01-31|1.10")]

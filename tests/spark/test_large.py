@@ -43,7 +43,7 @@ def test_the_mean_of_ints_is_rounded_once_where_their_sum_is_no_double(
         "CAST(id % 2 AS INT) AS K", f"CAST({sign} * ({LARGEST} - id % 13) AS INT) AS V"
     )
     session.register("T", table)
-    found = session.query("select (k, avg(x.V)) from x in T group by k: x.K").collect()
+    means = session.query("select (k, avg(x.V)) from x in T group by k: x.K").collect()
     expected = []
     for key in (0, 1):
         values = sign * (LARGEST - np.arange(key, rows, 2) % 13)
@@ -51,7 +51,7 @@ def test_the_mean_of_ints_is_rounded_once_where_their_sum_is_no_double(
         assert abs(total) > 2**53
         mean = Fraction(total, len(values))
         expected.append((key, mean.numerator / mean.denominator))
-    assert identical(found, Bag(expected))
+    assert identical(means, Bag(expected))
 
 
 def test_the_mean_of_nothing_beside_an_outer_row_is_null(spark: SparkSession) -> None:

@@ -57,23 +57,23 @@ def test_leaves_over_one_directory_are_one_source(users: SparkSession, tmp_path:
     assert len(reads) == 3
     assert reads[0] == reads[1] == reads[2]
     assert isinstance(reads[0], typed.Read)
-    found = reads[0].source
-    assert found.row == Tuple((INT, STRING))
-    assert dict(found.options) == {"deletes": f"{path}-gone"}
-    assert found.reader is not None
-    assert found.reader.format == "csv"
-    assert found.reader.paths == (path,)
-    assert found.reader.options == (("header", "true"),)
+    stream = reads[0].source
+    assert stream.row == Tuple((INT, STRING))
+    assert dict(stream.options) == {"deletes": f"{path}-gone"}
+    assert stream.reader is not None
+    assert stream.reader.format == "csv"
+    assert stream.reader.paths == (path,)
+    assert stream.reader.options == (("header", "true"),)
 
 
 def test_tables_of_a_catalog_are_inputs(users: SparkSession, tmp_path: Path) -> None:
     name = f"t{tmp_path.name}".replace("-", "_")
     try:
         users.sql(f"create table {name} (id int, city string) using parquet location '{tmp_path}'")
-        found = source(users.table(name), Leaves())
-        assert found.streaming
-        assert found.reader is not None
-        assert found.reader.format == "parquet"
+        stream = source(users.table(name), Leaves())
+        assert stream.streaming
+        assert stream.reader is not None
+        assert stream.reader.format == "parquet"
         assert not source(users.table(name), Leaves(static_paths=frozenset({name}))).streaming
     finally:
         users.sql(f"drop table if exists {name}")

@@ -21,7 +21,7 @@ from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import INT, STRING, Tuple
 from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical, show
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import examples, sample
 from tests.generators.queries import queries
 from tests.generators.tables import tables
@@ -69,16 +69,16 @@ def answers(text: str, data: Mapping[str, list[Value]], spark: SparkSession) -> 
         pytest.fail(f"the driver reads {source.name}")
 
     script = infer_script(parse_script(SourceText(text)), CATALOG)
-    found: list[Value] = []
+    results: list[Value] = []
     expected: list[Value] = []
     run_script(script, new_world(script, registered=data), lambda _, value: expected.append(value))
     engine = ScriptRunner(new_world(script, registered=data, read=read), lambda: spark)
     for item in script.items:
-        engine.run_item(item, lambda _, value: found.append(value))
-    shown = f"{text}\n\nSpark says\n{list(map(show, found))}, not\n{list(map(show, expected))}"
-    assert identical(found, expected), shown
+        engine.run_item(item, lambda _, value: results.append(value))
+    shown = f"{text}\n\nSpark says\n{list(map(show, results))}, not\n{list(map(show, expected))}"
+    assert identical(results, expected), shown
     assert not [key for key in engine.world.stored if key.endswith("@leaves")]
-    return found
+    return results
 
 
 @pytest.mark.parametrize("text", sample(QUERIES, 2))
@@ -88,8 +88,8 @@ def test_spark_says_where_rows_come_from(text: str, spark: SparkSession) -> None
 
 
 def test_of_nothing_there_is_nothing_to_tell(spark: SparkSession) -> None:
-    found = answers("; ".join([QUERIES[0], QUERIES[2], QUERIES[7], QUERIES[11]]), EMPTY, spark)
-    assert found == [Bag(), Bag(), Bag([((0, None), Bag())]), Bag()]
+    notes = answers("; ".join([QUERIES[0], QUERIES[2], QUERIES[7], QUERIES[11]]), EMPTY, spark)
+    assert notes == [Bag(), Bag(), Bag([((0, None), Bag())]), Bag()]
 
 
 def test_stored_values_count_as_sources(spark: SparkSession) -> None:
@@ -99,9 +99,9 @@ def test_stored_values_count_as_sources(spark: SparkSession) -> None:
         lineage select (b, k + n) from k in x, (k, b) in S where k = 2;
         debug select k + n from k in x, (k, b) in S where k = 2;
     """
-    found, trees = answers(text, FULL, spark)
+    pairs, trees = answers(text, FULL, spark)
     copies = Bag([("n", 2), ("x", 2), ("S", (2, "y"))])
-    assert found == Bag([(("y", 4), copies), (("y", 4), copies)])
+    assert pairs == Bag([(("y", 4), copies), (("y", 4), copies)])
     assert len(trees) == 2
 
 
@@ -118,12 +118,12 @@ def test_files_of_a_folder_and_traces(
         debug select trace(c * 2) from (n, c) in clicks where n = "Bo";
     """
     traced: list[tuple[str, Value]] = []
-    found = Session(spark).run(text, on_trace=lambda *each: traced.append(each))
+    actual = Session(spark).run(text, on_trace=lambda *trace: traced.append(trace))
     expected = api.run(text)
-    assert identical([each.value for each in found], [each.value for each in expected])
+    assert identical([answer.value for answer in actual], [answer.value for answer in expected])
     assert traced == [("c * 2", 10)]
     ann = Bag([("in", ("Ann", 3)), ("in", ("Ann", 4)), ("in", ("Ann", 4))])
-    assert (("Ann", 11), ann) in found[0].value
+    assert (("Ann", 11), ann) in actual[0].value
 
 
 def test_a_query_from_python(spark: SparkSession) -> None:
@@ -160,7 +160,9 @@ SMALL = settings(
 
 @SMALL
 @given(
-    text=st.one_of(queries(), shaped()), data=tables(), kind=st.sampled_from(("lineage", "debug"))
+    text=st.one_of(queries(), shape_queries()),
+    data=tables(),
+    kind=st.sampled_from(("lineage", "debug")),
 )
 def test_any_query(text: str, data: dict[str, Bag], kind: str, spark: SparkSession) -> None:
     agree(f"{kind} {text};", data, spark)

@@ -54,12 +54,14 @@ def test_a_variable_that_outgrows_the_text_of_a_step_becomes_a_table(
     written: list[int | None] = []
     few = steps._few_rows_as_expression
 
-    def noted(held: steps.CachedRows, variable: typed.Variable, runner: steps.Runner) -> Any:
-        found: Any = few(held, variable, runner)
-        written.append(None if found is None else len(found.items))
-        return found
+    def count_written(
+        held: steps.CachedRows, variable: typed.Variable, runner: steps.Runner
+    ) -> Any:
+        expression: Any = few(held, variable, runner)
+        written.append(None if expression is None else len(expression.items))
+        return expression
 
-    monkeypatch.setattr(steps, "_few_rows_as_expression", noted)
+    monkeypatch.setattr(steps, "_few_rows_as_expression", count_written)
     rows = {**TABLES, "R": [r(1, n, float(n), "") for n in range(1, 6)], "S": [s(1, 1.0, "")]}
     text = "repeat c = {1, 2} step select v * 7 + x.B from x in R, v in c limit 4;"
     agree(text, rows, spark)

@@ -43,29 +43,29 @@ LOOPS = {**EXACT, **OTHERS}
 @contextmanager
 def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
     """Which way each loop went, with other bounds of what a task takes."""
-    found: list[str] = []
+    ways_taken: list[str] = []
     in_task, run_loop = placement._run_in_task, steps.run_loop
 
-    def tried(*given: Any) -> Any:
+    def try_in_task(*given: Any) -> Any:
         held = in_task(*given)
-        found.extend([] if held is None else ["task"])
+        ways_taken.extend([] if held is None else ["task"])
         return held
 
-    def stepped(*given: Any) -> Any:
-        found.append("steps")
+    def take_steps(*given: Any) -> Any:
+        ways_taken.append("steps")
         return run_loop(*given)
 
     with patch.context() as here:
-        here.setattr(placement, "_run_in_task", tried)
-        here.setattr(placement, "run_loop", stepped)
+        here.setattr(placement, "_run_in_task", try_in_task)
+        here.setattr(placement, "run_loop", take_steps)
         for name, value in bounds.items():
             here.setattr(placement, name, value)
-        yield found
+        yield ways_taken
 
 
 def rows_of(type_: Type, chance: random.Random) -> Value:
     if isinstance(type_, Tuple):
-        return tuple(rows_of(each, chance) for each in type_.items)
+        return tuple(rows_of(item, chance) for item in type_.items)
     if type_ == DOUBLE:
         return chance.choice([0.0, 1.0, 0.5, 3.25, 4.0, -2.0, 0.1, 1e16])
     return chance.randint(0, 5)
@@ -73,16 +73,16 @@ def rows_of(type_: Type, chance: random.Random) -> Value:
 
 def tables(seed: int, *, with_nulls: bool = False) -> dict[str, list[Value]]:
     chance = random.Random(seed)
-    found = {
+    data = {
         name: [rows_of(type_, chance) for _ in range(chance.choice([0, 3, 9]) if seed else 8)]
         for name, type_ in ROWS.items()
     }
     if with_nulls:
-        found["E"] += [(None, 1), (1, None), (2, 1), (2, 1)]
-        found["N"] += [None, 1]
-        found["P"] += [(None, 0.5), (float("nan"), 1.0)]
-        found["M"] += [(1, None, 2.0), (1, 1, None)]
-    return found
+        data["E"] += [(None, 1), (1, None), (2, 1), (2, 1)]
+        data["N"] += [None, 1]
+        data["P"] += [(None, 0.5), (float("nan"), 1.0)]
+        data["M"] += [(1, None, 2.0), (1, 1, None)]
+    return data
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -133,10 +133,10 @@ def jobs_of(spark: SparkSession, group: str, run: Any) -> tuple[int, Any]:
     context = spark.sparkContext
     context.setJobGroup(group, group)
     try:
-        found = run()
+        result = run()
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-    return len(context.statusTracker().getJobIdsForGroup(group)), found
+    return len(context.statusTracker().getJobIdsForGroup(group)), result
 
 
 PAGERANK = """
@@ -257,8 +257,8 @@ def test_functions_of_python_and_arguments(
     step = "repeat x = (select t from (t, n) in T) step select distinct {0}(t, {1}) from t in x"
     for most, way in ((1 << 20, "task"), (-1, "steps")):
         with ways(monkeypatch, MOST_BYTES=most) as taken:
-            (found,) = session.run(f"{step.format('longer', 'toLong(args[0])')};", ["4"])
-            assert found.value == Bag(["a!!!", "bcd!"])
+            (answer,) = session.run(f"{step.format('longer', 'toLong(args[0])')};", ["4"])
+            assert answer.value == Bag(["a!!!", "bcd!"])
             with pytest.raises(DataError) as raised:
                 session.query(step.format("refuses", 4)).collect()
         assert raised.value.code == "R204"
@@ -266,10 +266,10 @@ def test_functions_of_python_and_arguments(
 
 
 def adding(by: int) -> Callable[[int], int]:
-    def moved(n: int) -> int:
+    def shift(n: int) -> int:
         return n + by
 
-    return moved
+    return shift
 
 
 def compilations(patch: pytest.MonkeyPatch) -> list[int | None]:
@@ -277,11 +277,11 @@ def compilations(patch: pytest.MonkeyPatch) -> list[int | None]:
     limits: list[int | None] = []
     compile_loop = program.compile_single_task_loop
 
-    def counted(*given: Any) -> Any:
+    def compile_and_note(*given: Any) -> Any:
         limits.append(given[-1])
         return compile_loop(*given)
 
-    patch.setattr(loop_parts, "compile_single_task_loop", counted)
+    patch.setattr(loop_parts, "compile_single_task_loop", compile_and_note)
     return limits
 
 
@@ -320,7 +320,7 @@ def test_what_a_loop_is_compiled_with_is_not_kept_when_it_changes(
     for k, expected in ((1, [3, 4]), (10, [21, 22])):
         path.write_text("0,0\n" * k)
         assert session.run(stored)[-1].value == Bag(expected)
-    loop = "repeat x = (select n from n in N) step select moved(n) from n in x limit 2;"
+    loop = "repeat x = (select n from n in N) step select shift(n) from n in x limit 2;"
     for by, expected in ((1, [3, 4]), (10, [21, 22])):
         session.function(adding(by))
         assert session.run(loop)[-1].value == Bag(expected)

@@ -24,18 +24,18 @@ pytestmark = pytest.mark.spark
 def sums() -> list[tuple[int, int]]:
     """Sums and how many were summed: any, and those whose mean is near the middle of doubles."""
     chance = random.Random(7)
-    found = [(0, 0), (0, 5), (2**53, 3), (-(2**53) - 1, 2**23 + 1), (2**53 + 1, 2**23)]
+    pairs = [(0, 0), (0, 5), (2**53, 3), (-(2**53) - 1, 2**23 + 1), (2**53 + 1, 2**23)]
     for _ in range(2_000):
         number = chance.randrange(2**22, 2**30)
-        found.append((chance.randrange(-number * 2**31, number * 2**31), number))
+        pairs.append((chance.randrange(-number * 2**31, number * 2**31), number))
     for _ in range(2_000):
         bits = chance.randrange(23, 30)
         number = 2**bits * chance.randrange(1, 2 ** (30 - bits))
         quotient = chance.randrange(2 ** (53 - bits), min(2 ** (54 - bits), 2**31))
         rest = (2 * chance.randrange(2 ** (bits - 1)) + 1) * number >> bits
         sign = chance.choice((-1, 1))
-        found.append((sign * (quotient * number + rest + chance.randrange(-1, 2)), number))
-    return found
+        pairs.append((sign * (quotient * number + rest + chance.randrange(-1, 2)), number))
+    return pairs
 
 
 @pytest.mark.parametrize("window", [NARROW, WIDE])

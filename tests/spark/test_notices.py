@@ -40,8 +40,8 @@ SOURCES = {
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[incmrql.Session]:
-    with incmrql.Session(spark=spark) as made:
-        yield made
+    with incmrql.Session(spark=spark) as opened:
+        yield opened
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -61,10 +61,10 @@ def test_a_batch_query_warns_as_the_reference_does(
     query = f"select x from x in source({arguments.format(tmp_path / 'x.txt')})"
     wanted: list[ReadReport] = []
     (answer,) = api.run(query, on_report=lambda report, _: wanted.append(report))
-    found: list[ReadReport] = []
-    with incmrql.Session(spark, on_report=lambda report, _: found.append(report)) as session:
+    reports: list[ReadReport] = []
+    with incmrql.Session(spark, on_report=lambda report, _: reports.append(report)) as session:
         assert identical(session.query(query).collect(), answer.value)
-    assert [report.notices for report in found] == [report.notices for report in wanted]
+    assert [report.notices for report in reports] == [report.notices for report in wanted]
 
 
 def test_python_warns_where_nobody_asks_for_reports(
@@ -88,23 +88,23 @@ def test_a_run_warns_of_wide_lines_and_absent_fields_once_and_of_empty_batches_a
     )
     with session.query(text).start() as run:
         assert [r.levelname for r in caplog.records if "has no incr" in r.message] == ["WARNING"]
-        assert said(run) == ["W202", "W203"]
+        assert warning_codes(run) == ["W202", "W203"]
         put(lines, "2.csv", "2,b,x\n")
         put(documents, "2.json", '{"amount": 1}\n')
-        assert said(run) == []
+        assert warning_codes(run) == []
         put(lines, "3.csv", "3|b\n")
         put(documents, "3.json", '{"Amount": 7}\n')
-        assert said(run) == ["W201"]
+        assert warning_codes(run) == ["W201"]
         assert identical(run.answer(), Bag([None, None, 1, 2, 7]))
     caplog.clear()
     with session.query(f"incr {text};").start():
         assert not [r for r in caplog.records if "has no incr" in r.message]
 
 
-def said(run: incmrql.Run) -> list[str]:
-    """The codes of the warnings of a batch; what is said of bad lines has none."""
+def warning_codes(run: incmrql.Run) -> list[str]:
+    """The codes of the warnings of a batch; warnings about bad lines have none."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert run.step() is not None
-    texts = [str(each.message) for each in caught if each.category is IncmrqlWarning]
+    texts = [str(warning.message) for warning in caught if warning.category is IncmrqlWarning]
     return sorted(text[8:12] for text in texts if text.startswith("warning["))

@@ -72,9 +72,9 @@ def content(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
-def stored(path: Path) -> list[str]:
-    found = read("binary", path, schema_type(path))
-    return sorted(show(row.value) for row in found if isinstance(row, Row))
+def rows_of_file(path: Path) -> list[str]:
+    items = read("binary", path, schema_type(path))
+    return sorted(show(row.value) for row in items if isinstance(row, Row))
 
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
@@ -86,7 +86,7 @@ def test_store(spark: SparkSession, tmp_path: Path, case: Any) -> None:
         store(dataframe(spark, rows, element).repartition(parts), path, t.bag(element))
     writers.store(tmp_path / "own.parquet", Bag(rows), t.bag(element))
     assert schema_type(path) == schema_type(tmp_path / "own.parquet") == element
-    assert stored(path) == stored(tmp_path / "own.parquet") == sorted(map(show, rows))
+    assert rows_of_file(path) == rows_of_file(tmp_path / "own.parquet") == sorted(map(show, rows))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["own.parquet", "spark.parquet"]
     with SourceContext() as context:
         source = typed.Source("binary", False, None, element)
@@ -129,11 +129,11 @@ def test_nothing_remains_of_a_failure(spark: SparkSession, tmp_path: Path) -> No
         with pytest.raises(DataError, match="R110"):
             write(frame, tmp_path / name, t.bag(t.INT), refuse)
     for write, own in [(dump, writers.dump), (store, writers.store)]:
-        with pytest.raises(DataError) as found:
+        with pytest.raises(DataError) as caught:
             write(frame, tmp_path / "folder", t.bag(t.INT))
         with pytest.raises(DataError) as expected:
             own(tmp_path / "folder", Bag([1, 2]), t.bag(t.INT))
-        assert str(found.value) == str(expected.value)
+        assert str(caught.value) == str(expected.value)
     assert (tmp_path / "old.csv").read_text() == "old"
     assert sorted(file.name for file in tmp_path.rglob("*")) == ["a", "folder", "old.csv", "x"]
     with pytest.raises(DataError, match="R130"):

@@ -45,8 +45,8 @@ def source(tmp_path: Path) -> InputFile:
     path = tmp_path / "data" / "1.csv"
     path.parent.mkdir()
     path.write_text("1\n")
-    found = path.stat()
-    return InputFile(str(path), found.st_size, found.st_mtime_ns, 0)
+    status = path.stat()
+    return InputFile(str(path), status.st_size, status.st_mtime_ns, 0)
 
 
 def test_a_process_proves_each_directory_once(tmp_path: Path, probe: Probe) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incmrql.values import Bag, Record
-from tests.algebra.shapes import shaped
+from tests.algebra.shapes import shape_queries
 from tests.effort import examples
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import tables
@@ -31,7 +31,7 @@ SMALL = settings(
 
 
 @SMALL
-@given(text=st.one_of(queries(), queries(), scripts(), shaped()), data=tables())
+@given(text=st.one_of(queries(), queries(), scripts(), shape_queries()), data=tables())
 def test_a_query_on_spark_means_what_it_says(
     text: str, data: dict[str, Bag], spark: SparkSession
 ) -> None:

@@ -83,14 +83,14 @@ def settings(
     }
 
 
-def outcome(folder: Path, made: Callable[[], list[Value]], reports: list[Any]) -> Outcome:
+def outcome(folder: Path, read_values: Callable[[], list[Value]], reports: list[Any]) -> Outcome:
     """The rows or the error, and what reading them left behind."""
     try:
-        found: Any = show(Bag(made()))
+        rows: Any = show(Bag(read_values()))
     except DataError as error:
         return "error", error.code, error.message, error.place, error.hint
     kept = {file.name: file.read_text() for file in folder.iterdir()} if folder.exists() else {}
-    return "rows", found, kept, reports
+    return "rows", rows, kept, reports
 
 
 Registered = Mapping[str, tuple[Type, Any]]
@@ -113,19 +113,19 @@ def by_spark(spark: SparkSession, folder: Path, script: typed.Script, rows: Regi
     source, element = expr.source, expr.type.element
     path = None if source.path is None else evaluate(source.path, Environment(world()))
 
-    def made() -> list[Value]:
+    def read_source() -> list[Value]:
         how = settings(folder / "_q2", reports, given)
         with SourceContext(data=script.data, parsers=script.parsers, **how) as context:
             frame = frames.read(spark, source, path, context, packed=True)
             assert is_packed(frame, element)
-            found = values(frame, element)
+            decoded = values(frame, element)
             context.finish()
-            if None not in found and not reports and not source.streaming:
+            if None not in decoded and not reports and not source.streaming:
                 wide = frames.read(spark, source, path, context)
-                assert show(Bag(values(wide, element))) == show(Bag(found))
-            return found
+                assert show(Bag(values(wide, element))) == show(Bag(decoded))
+            return decoded
 
-    return outcome(folder / "_q2", made, reports)
+    return outcome(folder / "_q2", read_source, reports)
 
 
 def agree(
@@ -133,9 +133,9 @@ def agree(
 ) -> Outcome:
     """What the reference evaluator and Spark make of a source."""
     script = typed_script(text + ";", rows, **catalog)
-    found = by_spark(spark, folder, script, rows or {})
-    assert found == by_reference(folder, script, rows or {})
-    return found
+    actual = by_spark(spark, folder, script, rows or {})
+    assert actual == by_reference(folder, script, rows or {})
+    return actual
 
 
 LINES = [
@@ -388,18 +388,19 @@ def test_registered_rows(spark: SparkSession, folder: Path, given: tuple[Any, An
 
 
 def test_registered_frames(spark: SparkSession, folder: Path) -> None:
-    def found(given: Any) -> Outcome:
+    def outcome_of(given: Any) -> Outcome:
         rows = {"R": (ROW, given)}
         return by_spark(spark, folder, typed_script("source(R);", rows), rows)
 
-    expected = found(TABLE)
-    assert found(TABLE.to_pandas())[:2] == ("error", "R208")  # pandas has no ints beside a null
-    assert found(TABLE.slice(0, 2).to_pandas()) == found(TABLE.slice(0, 2))
+    expected = outcome_of(TABLE)
+    # pandas has no ints beside a null
+    assert outcome_of(TABLE.to_pandas())[:2] == ("error", "R208")
+    assert outcome_of(TABLE.slice(0, 2).to_pandas()) == outcome_of(TABLE.slice(0, 2))
     users = spark.newSession()
     users.conf.set("spark.sql.ansi.enabled", "true")
     given = users.createDataFrame(TABLE).selectExpr("int(A) A", "B", "1 C")
-    assert found(given) == expected
-    assert found(given.selectExpr("B A", "B"))[:2] == ("error", "R208")
+    assert outcome_of(given) == expected
+    assert outcome_of(given.selectExpr("B A", "B"))[:2] == ("error", "R208")
 
 
 @pytest.mark.parametrize(
@@ -431,8 +432,8 @@ def test_large_files_are_cut(
 def test_many_bad_rows_are_read_again(spark: SparkSession, folder: Path) -> None:
     long = "x" * 200
     write(folder, {f"in/{i}.csv": f"{long},a\n" * 400 * i + "1,b\n" for i in range(3)})
-    found = agree(spark, folder, f'source(line, "in", ",", {AB})')
-    ((report, _),) = found[3]
+    agreed = agree(spark, folder, f'source(line, "in", ",", {AB})')
+    ((report, _),) = agreed[3]
     assert report.bad == 1200
 
 

@@ -76,16 +76,16 @@ def rows_of(values: Any) -> Rows:
     return Counter(map(repr, values.to_pylist()))
 
 
-def spooled(spark: SparkSession, source: Source, folder: Path) -> Rows:
-    """The rows that are spooled of all files that are listed."""
+def rows_through_spools(spark: SparkSession, source: Source, folder: Path) -> Rows:
+    """The rows of all listed files, read back from their spools."""
     folder.mkdir(exist_ok=True)
     stream, files = stream_of(source), files_of(source)
     spools = spool_files(reading_session(spark, reader_of(source)), stream, files, folder)
-    assert {each.origin.path for each in spools if each.origin} == {each.path for each in files}
-    assert {path.name for path in folder.iterdir()} == {Path(each.path).name for each in spools}
+    assert {file.origin.path for file in spools if file.origin} == {file.path for file in files}
+    assert {path.name for path in folder.iterdir()} == {Path(spool.path).name for spool in spools}
     total: Rows = Counter()
-    for each in spools:
-        for batch in read_spool(Path(each.path), stream.element):
+    for spool in spools:
+        for batch in read_spool(Path(spool.path), stream.element):
             assert set(batch.column(1).to_pylist()) == {1}
             total += rows_of(batch.column(0))
     return total
@@ -164,7 +164,7 @@ def test_csv_is_spooled_as_spark_reads_it(name: str, spark: SparkSession, tmp_pa
     source = source_of(frame)
     wanted = read(frame, source)
     assert wanted.total() > len(NAMES)
-    assert spooled(spark, source, tmp_path / "spool") == wanted
+    assert rows_through_spools(spark, source, tmp_path / "spool") == wanted
 
 
 JSON = b"""{"id": 1, "tags": ["a", null], "in": {"x": 1.5, "y": "z"}}
@@ -191,7 +191,9 @@ def test_other_texts_are_spooled_as_spark_reads_them(spark: SparkSession, tmp_pa
     ]
     for number, frame in enumerate(frames):
         source = source_of(frame)
-        assert spooled(spark, source, tmp_path / f"spool{number}") == read(frame, source)
+        assert rows_through_spools(spark, source, tmp_path / f"spool{number}") == read(
+            frame, source
+        )
 
 
 def test_partitions_are_spooled_as_spark_reads_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,7 +205,9 @@ def test_partitions_are_spooled_as_spark_reads_them(spark: SparkSession, tmp_pat
         back = spark.read.format(format_).load(path)
         source = source_of(back)
         assert reader_of(source).partitions == ("city", "day")
-        assert spooled(spark, source, tmp_path / f"{format_}-spool") == read(back, source)
+        assert rows_through_spools(spark, source, tmp_path / f"{format_}-spool") == read(
+            back, source
+        )
 
 
 def test_a_partition_value_of_another_type_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -213,7 +217,7 @@ def test_a_partition_value_of_another_type_is_refused(spark: SparkSession, tmp_p
     (data / "k=one").mkdir()
     (next((data / "k=1").glob("*.parquet"))).rename(data / "k=one" / "x.parquet")
     with pytest.raises(DataError) as problem:
-        spooled(spark, source, tmp_path / "spool")
+        rows_through_spools(spark, source, tmp_path / "spool")
     assert problem.value.code == "R325"
     assert list((tmp_path / "spool").iterdir()) == []
 
@@ -225,7 +229,7 @@ def test_a_file_that_spark_refuses_leaves_nothing(spark: SparkSession, tmp_path:
     source = source_of(spark.read.schema("id int").csv(str(data), mode="FAILFAST"))
     (data / "b.csv").write_text("3\nx\n")
     with pytest.raises(DataError, match="Spark cannot read input") as problem:
-        spooled(spark, source, tmp_path / "spool")
+        rows_through_spools(spark, source, tmp_path / "spool")
     assert problem.value.code == "R325"
     assert "b.csv" in problem.value.message
     assert list((tmp_path / "spool").iterdir()) == []
@@ -239,9 +243,9 @@ def test_the_settings_of_the_session_hold(spark: SparkSession, tmp_path: Path) -
     own.conf.set("spark.sql.session.timeZone", "America/New_York")
     frame = own.read.schema("at timestamp").csv(str(data))
     source = source_of(frame)
-    found = spooled(spark, source, tmp_path / "spool")
-    assert found == read(frame, source)
-    assert "2024, 7, 1, 16, 0" in next(iter(found))
+    rows = rows_through_spools(spark, source, tmp_path / "spool")
+    assert rows == read(frame, source)
+    assert "2024, 7, 1, 16, 0" in next(iter(rows))
 
 
 # --- listing -----------------------------------------------------------------------------
@@ -366,7 +370,7 @@ def test_parquet_is_read_as_spark_reads_it(codec: str, spark: SparkSession, tmp_
             for array in parquet_tuples(Path(file.path), reader, source.row):
                 total += rows_of(array)
         assert total == read(frame, source)
-        assert spooled(spark, source, tmp_path / "spool") == total
+        assert rows_through_spools(spark, source, tmp_path / "spool") == total
 
 
 def test_parquet_that_spark_may_read_otherwise_is_spooled(

@@ -47,11 +47,11 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     def count(module: Any, name: str) -> None:
         original: Callable[..., Any] = getattr(module, name)
 
-        def counted(*given: Any, **named: Any) -> Any:
+        def count_call(*given: Any, **named: Any) -> Any:
             counts[name] += 1
             return original(*given, **named)
 
-        monkeypatch.setattr(module, name, counted)
+        monkeypatch.setattr(module, name, count_call)
 
     count(cache, "compile_script")
     count(compiled, "normal_form")
@@ -61,7 +61,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def agrees(session: incmrql.Session, text: str, arguments: tuple[str, ...] = ()) -> Value:
     """The answer of a session, once it is that of the reference over what is there now."""
-    found = session.query(text, arguments).collect()
+    answer = session.query(text, arguments).collect()
     fresh = incmrql.Session(spark=session.spark)
     fresh._data, fresh._functions = session._data, session._functions
     script = fresh._compile(text, arguments).typed
@@ -69,8 +69,8 @@ def agrees(session: incmrql.Session, text: str, arguments: tuple[str, ...] = ())
     answers: list[Value] = []
     world = new_world(script, arguments=list(arguments), registered=given)
     run_script(script, world, lambda _, value: answers.append(value))
-    assert identical(found, answers[-1]), f"{show(found)} is not {show(answers[-1])}"
-    return found
+    assert identical(answer, answers[-1]), f"{show(answer)} is not {show(answers[-1])}"
+    return answer
 
 
 def test_every_stage_is_gone_through_once(session: incmrql.Session, done: Counter[str]) -> None:
@@ -176,14 +176,14 @@ def test_an_include_that_changes(session: incmrql.Session, tmp_path: Path) -> No
 def test_other_arguments(session: incmrql.Session) -> None:
     session.register("xs", ROWS)
     text = "select x.B + toInt(args[0]) from x in xs"
-    answers = [agrees(session, text, (each,)) for each in ("1", "2", "1")]
+    answers = [agrees(session, text, (argument,)) for argument in ("1", "2", "1")]
     assert identical(answers[0], answers[2])
     assert not identical(answers[0], answers[1])
 
 
 def test_fast_and_exact_sums_have_texts_of_their_own(session: incmrql.Session) -> None:
     session.register("xs", [{"A": 1, "B": 0.1}])
-    result, made = session.query(SUMS), []
+    result, texts = session.query(SUMS), []
     for fast in (False, True, False):
         engine = result._prepare_engine()
         engine.fast_sums = fast
@@ -192,9 +192,9 @@ def test_fast_and_exact_sums_have_texts_of_their_own(session: incmrql.Session) -
         term = only_term(query)
         assert term is not None
         with engine._query_context() as context:
-            made.append(QueryRun(context, query).statement(term).text)
-    assert made[0] == made[2]
-    assert made[0] != made[1]
+            texts.append(QueryRun(context, query).statement(term).text)
+    assert texts[0] == texts[2]
+    assert texts[0] != texts[1]
 
 
 def test_a_source_that_grows_is_no_longer_sent_to_all_tasks(
@@ -205,14 +205,14 @@ def test_a_source_that_grows_is_no_longer_sent_to_all_tasks(
     session.register("xs", ROWS)
     source = f'source(parquet, "{tmp_path}", type(< A: int >))'
     text = f"select (x.B, y.A) from x in xs, y in {source} where x.A = y.A"
-    made = []
+    counts = []
     for number in range(2):
         column = pa.array(range(number * 10_000 + 2), pa.int32())
         pq.write_table(pa.table({"A": column}), tmp_path / f"{number}.parquet")
         for _ in range(2):
             agrees(session, text)
-        made.append(done["statement"])
-    assert made == [1, 2]
+        counts.append(done["statement"])
+    assert counts == [1, 2]
 
 
 def test_so_many_texts_are_kept(session: incmrql.Session, done: Counter[str]) -> None:

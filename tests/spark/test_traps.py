@@ -82,7 +82,7 @@ def _view_of_another_mode(table: Table) -> DataFrame:
     return spark.sql("select k, count(*) n from traps_view group by k")
 
 
-def _padded(table: Table) -> DataFrame:
+def _padded_strings(table: Table) -> DataFrame:
     table.create("a int, c char(4)")
     return table.spark.sql("select a, c, length(c) n, c = 'ab' e from traps_table where c <> 'x'")
 
@@ -111,7 +111,7 @@ FOLLOWED: dict[str, Build] = {
         t.spark.createDataFrame([(1, "one")], "a int, n string").localCheckpoint(), "a"
     ),
     "1.8 a cached frame": lambda t: t.df.cache().groupBy("a").count(),
-    "1.13 and 3.12 padded strings": _padded,
+    "1.13 and 3.12 padded strings": _padded_strings,
     "2.2 and 2.3 a view of another mode": _view_of_another_mode,
     "2.4 a view of a frame": _view_of_a_frame,
     "2.9 a function of SQL": _function_of_sql,
@@ -147,7 +147,7 @@ def test_a_trap_is_followed_as_spark_answers(trap: str, table: Table) -> None:
             table.add((2, 4, "x"), (1, None, "ab"))
 
 
-def _shifted(table: Table) -> DataFrame:
+def _shuffled_array(table: Table) -> DataFrame:
     return table.df.select("a", F.shuffle(F.array("a", "b")))
 
 
@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Build, str]] = {
         "MonotonicallyIncreasingID",
     ),
     "8.5 random numbers with a seed": (lambda t: t.df.select(F.rand(5)), "Rand"),
-    "8.5 a shuffled array": (_shifted, "Shuffle"),
+    "8.5 a shuffled array": (_shuffled_array, "Shuffle"),
     "10.7 a function of a partition": (
         lambda t: t.df.mapInPandas(lambda frames: frames, "a int, b long, c string, at timestamp"),
         "MapInPandas",

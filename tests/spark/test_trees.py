@@ -125,13 +125,13 @@ def outcome(folder: Path, script: typed.Script, spark: SparkSession | None) -> t
 
 def agree(spark: SparkSession, folder: Path, text: str) -> None:
     script = typed_script(f"{FUNCTIONS}{text};")
-    expected, found = outcome(folder, script, None), outcome(folder, script, spark)
+    expected, actual = outcome(folder, script, None), outcome(folder, script, spark)
     if expected[0] == "error":
-        assert found == expected
+        assert actual == expected
         return
-    shown = f"{text}\nSpark: {show(found[0])}\nreference: {show(expected[0])}"
-    assert identical(found[0], expected[0]), shown
-    assert found[1:] == expected[1:]
+    shown = f"{text}\nSpark: {show(actual[0])}\nreference: {show(expected[0])}"
+    assert identical(actual[0], expected[0]), shown
+    assert actual[1:] == expected[1:]
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ RAWS = st.recursive(
 )
 STEPS = st.sampled_from([".a", ".b", "[0]", "[-1]", "[1]", '["a"]', '["ä"]', '[""]'])
 PICKS = st.tuples(st.lists(STEPS, max_size=4).map("".join), st.sampled_from([None, *TYPES])).map(
-    lambda made: f"x{made[0]}" if made[1] is None else f"x{made[0]} as {made[1]}"
+    lambda steps: f"x{steps[0]}" if steps[1] is None else f"x{steps[0]} as {steps[1]}"
 )
 
 
@@ -208,11 +208,11 @@ def picks_of(text: str) -> Picks:
     query, _ = normal_form(translate(script.items[-1].expr, script))
     ((_, term),) = query.parts
     assert isinstance(term, CMap)
-    found = pick_steps(term, Context(lower, Dialect.SPARK, script))
-    assert found is not None
-    assert isinstance(found.source, Scan)
-    assert found.source.picks is not None
-    return found.source.picks
+    picked = pick_steps(term, Context(lower, Dialect.SPARK, script))
+    assert picked is not None
+    assert isinstance(picked.source, Scan)
+    assert picked.source.picks is not None
+    return picked.source.picks
 
 
 @pytest.mark.parametrize("text", DOCUMENTS)
@@ -220,9 +220,9 @@ def test_what_has_no_tree_is_told_before_there_is_one(text: str) -> None:
     assert _problem(text, check_tree) == _problem(text, tree_of)
 
 
-def _problem(text: str, made: Any) -> str:
+def _problem(text: str, parse: Any) -> str:
     try:
-        made(parse_raw(text))
+        parse(parse_raw(text))
     except Unparsable as problem:
         return problem.reason
     return ""

@@ -44,8 +44,8 @@ def test_through_arrow(case: tuple[Type, list[Value]], packed: bool) -> None:
     packed = packed or not is_wide(element) or None in given_rows
     schema = value_schema(element, packed=packed)
     table = pa.Table.from_batches(batches(given_rows, element, packed=packed, size=3), schema)
-    found = list(from_arrow(table, element, packed=packed))
-    assert identical(Bag(found), Bag(given_rows))
+    decoded = list(from_arrow(table, element, packed=packed))
+    assert identical(Bag(decoded), Bag(given_rows))
 
 
 def test_a_null_row_has_no_columns() -> None:

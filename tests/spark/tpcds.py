@@ -119,7 +119,7 @@ class ChangingStore:
         ]
         for batch in range(BATCHES):
             for kind, when in (("come", begins), ("go", ends)):
-                part = rows.filter(pa.array([each == batch for each in when]))
+                part = rows.filter(pa.array([number == batch for number in when]))
                 if len(part):
                     path = self.directory / str(batch) / kind / f"{name}.parquet"
                     path.parent.mkdir(parents=True, exist_ok=True)

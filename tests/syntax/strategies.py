@@ -47,7 +47,7 @@ def not_single(of: Strategy[Node]) -> Strategy[tuple[Node, ...]]:
     return st.just(()) | tuples(of, 2)
 
 
-def labelled(of: Strategy[Node], least: int = 0) -> Strategy[tuple[tuple[str, Node], ...]]:
+def labelled_parts(of: Strategy[Node], least: int = 0) -> Strategy[tuple[tuple[str, Node], ...]]:
     return tuples(st.tuples(LABELS, of), least)
 
 
@@ -93,7 +93,7 @@ def types(depth: int = 2) -> Strategy[ast.TypeTree]:
     return (
         leaves
         | not_single(inner).map(ast.TupleType)
-        | labelled(inner).map(ast.RecordType)
+        | labelled_parts(inner).map(ast.RecordType)
         | inner.map(ast.ListType)
         | inner.map(ast.BagType)
         | st.builds(ast.AppliedType, NAMES, tuples(inner, 1))
@@ -121,7 +121,7 @@ def _patterns(depth: int) -> Strategy[ast.Pattern]:
         | not_single(inner).map(ast.TuplePattern)
         | tuples(inner).map(ast.ListPattern)
         | st.builds(ast.DataPattern, NAMES, tuples(inner))
-        | labelled(inner).map(ast.RecordPattern)
+        | labelled_parts(inner).map(ast.RecordPattern)
         | st.builds(ast.TypedPattern, inner, types(1))
         | template_bodies(inner).map(ast.TemplatePattern)
     )
@@ -218,10 +218,10 @@ def _groups(depth: int) -> tuple[Strategy[ast.Expr], ...]:
     if depth == 0:
         return (leaves,)
     inner = exprs(depth - 1)
-    return (leaves, _closed(inner), _operations(inner), _postfixes(inner), _open(inner))
+    return (leaves, _in_brackets(inner), _operations(inner), _postfixes(inner), _open(inner))
 
 
-def _closed(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
+def _in_brackets(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
     functions = NAMES | st.sampled_from(["mod", "distinct", "some", "all"])
     arguments = st.builds(ast.Argument, st.none() | WORDS, inner)
     branches = st.builds(ast.Branch, patterns(1), inner)
@@ -229,7 +229,7 @@ def _closed(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
         not_single(inner).map(ast.TupleExpr),
         tuples(inner).map(ast.BagExpr),
         tuples(inner).map(ast.ListExpr),
-        labelled(inner).map(ast.RecordExpr),
+        labelled_parts(inner).map(ast.RecordExpr),
         st.builds(ast.Call, functions, tuples(arguments)),
         st.builds(ast.Case, inner, tuples(branches, 1)),
         paths().map(ast.XPath),

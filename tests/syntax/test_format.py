@@ -65,17 +65,17 @@ def test_a_text_of_a_path_stands_on_one_line() -> None:
 
 @pytest.mark.slow
 def test_the_random_scripts_have_nodes_of_every_class() -> None:
-    found: set[type] = set()
+    seen: set[type] = set()
 
     @settings(max_examples=600, derandomize=True, database=None, phases=[Phase.generate])
     @given(tuples(items(2), 5, 8))
     def collect(many_items: tuple[ast.Item, ...]) -> None:
-        found.update(type(node) for node in nodes(ast.Script(many_items)))
+        seen.update(type(node) for node in nodes(ast.Script(many_items)))
 
     collect()
     public = (thing for name, thing in vars(ast).items() if not name.startswith("_"))
     classes = {thing for thing in public if isclass(thing) and is_dataclass(thing)}
-    assert found == classes - {Span, ast.Node}
+    assert seen == classes - {Span, ast.Node}
 
 
 # --- how it looks ------------------------------------------------------------------------------

@@ -180,16 +180,16 @@ a[b/c[1] = -2.5][3] | a[12] | .[a]
 
 def alternatives(text: str) -> list[str]:
     """The examples of a block, split at bars that stand between spaces outside of brackets."""
-    found, depth = [""], 0
+    examples, depth = [""], 0
     for line in text.strip().splitlines():
         for word in line.split(" "):
             depth += sum(word.count(c) for c in "{[(") - sum(word.count(c) for c in "}])")
             if word == "|" and depth == 0:
-                found.append("")
+                examples.append("")
             else:
-                found[-1] = f"{found[-1]} {word}".strip()
-        found.append("")
-    return [example for example in found if example]
+                examples[-1] = f"{examples[-1]} {word}".strip()
+        examples.append("")
+    return [example for example in examples if example]
 
 
 @pytest.mark.parametrize("text", [line for line in ITEMS.strip().splitlines() if line])

@@ -22,7 +22,7 @@ GAPS = st.sampled_from([" ", "\n", "\t ", " /* ; */ ", " // )\n"])
 
 
 @st.composite
-def spaced(draw: st.DrawFn, text: str) -> str:
+def with_other_spaces(draw: st.DrawFn, text: str) -> str:
     """`text` with other spaces and comments between its tokens."""
     tokens, _ = scan(SourceText(text))
     words = [text[token.start : token.end] for token in tokens]
@@ -60,7 +60,7 @@ def check(node: object, source: SourceText) -> None:
 @given(st.data())
 def test_spans_of_expressions(data: st.DataObject) -> None:
     tree = data.draw(exprs(2))
-    source = SourceText(data.draw(spaced(format_expr(tree))))
+    source = SourceText(data.draw(with_other_spaces(format_expr(tree))))
     parsed = parse_query(source)
     assert parsed == tree
     check(parsed, source)
@@ -69,7 +69,7 @@ def test_spans_of_expressions(data: st.DataObject) -> None:
 @given(st.data())
 def test_spans_of_scripts(data: st.DataObject) -> None:
     tree = data.draw(scripts())
-    source = SourceText(data.draw(spaced(format_script(tree))))
+    source = SourceText(data.draw(with_other_spaces(format_script(tree))))
     parsed = parse_script(source)
     assert parsed == tree
     for item in parsed.items:

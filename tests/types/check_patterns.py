@@ -75,11 +75,11 @@ def _check_parts(pattern: typed.Pattern, subject: Type, data: Declared) -> Itera
                 yield from check_pattern(item, element, data)
         case typed.Fields(named), Record():
             for name, inner in named:
-                found = subject.field(name)
-                if found is None:
+                part = subject.field(name)
+                if part is None:
                     yield f"a pattern has the field {name} of {subject}"
                 else:
-                    yield from check_pattern(inner, found, data)
+                    yield from check_pattern(inner, part, data)
         case typed.Members(named), Collection("bag", Tuple((key, value))) if key == STRING:
             for _, inner in named:
                 yield from check_pattern(inner, value, data)

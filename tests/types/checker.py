@@ -46,7 +46,7 @@ def problems(script: typed.Script) -> list[str]:
     """What is wrong with a script."""
     checker = Checker(script)
     checker.check_script()
-    return checker.found
+    return checker.problems
 
 
 def expressions(script: typed.Script) -> Iterator[typed.Expr]:
@@ -66,7 +66,7 @@ class Checker:
     """One walk over a script."""
 
     script: typed.Script
-    found: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     bound: dict[int, typed.Variable] = field(default_factory=dict)
     known: dict[str, Type] = field(default_factory=dict)
     """The named queries and stored values seen so far."""
@@ -116,7 +116,7 @@ class Checker:
     def require(self, holds: bool, what: str) -> None:
         """Note what does not hold."""
         if not holds:
-            self.found.append(what)
+            self.problems.append(what)
 
     def bind(self, names: Names, variables: tuple[typed.Variable, ...]) -> Names:
         """The names in scope with these variables, whose numbers must be new."""
@@ -176,7 +176,7 @@ class Checker:
         self.require(reason is None, f"{type(expr).__name__} {str(expr.span.text)!r}: {reason}")
 
     def _pattern(self, pattern: typed.Pattern, subject: Type) -> None:
-        self.found.extend(check_pattern(pattern, subject, self.script.data))
+        self.problems.extend(check_pattern(pattern, subject, self.script.data))
 
     def _select(self, query: typed.Select, outer: Names) -> None:
         names = outer
@@ -286,9 +286,9 @@ class Checker:
 # --- rules that need nothing but the node ------------------------------------------------
 
 
-def differs(found: Type, wanted: Type) -> str | None:
+def differs(actual: Type, wanted: Type) -> str | None:
     """How two types that should be one differ."""
-    return None if found == wanted else f"is {found}, not {wanted}"
+    return None if actual == wanted else f"is {actual}, not {wanted}"
 
 
 def types_of(exprs: tuple[typed.Expr, ...]) -> Tuple:
@@ -410,8 +410,8 @@ def wrong_access(expr: typed.Expr, _names: Names) -> str | None:
     """Taking values apart."""
     match expr:
         case typed.Field(subject, name):
-            found = subject.type.field(name) if isinstance(subject.type, Record) else None
-            return differs(expr.type, found) if found is not None else f"no field {name}"
+            field_type = subject.type.field(name) if isinstance(subject.type, Record) else None
+            return differs(expr.type, field_type) if field_type is not None else f"no field {name}"
         case typed.Item(subject, index):
             items = subject.type.items if isinstance(subject.type, Tuple) else ()
             return differs(expr.type, items[index]) if index < len(items) else f"no item {index}"

@@ -67,10 +67,10 @@ def test_problems_are_told_in_the_order_of_the_text_and_once(block: golden.Block
 
 
 def test_of_many_problems_ten_are_shown() -> None:
-    found = problems_of("".join(f"nothing{i};\n" for i in range(MOST_REPORTED + 5)))
-    assert len(found.problems) == MOST_REPORTED + 5
-    assert str(found).count("error[T101]") == MOST_REPORTED
-    assert str(found).endswith("... and 5 more")
+    error = problems_of("".join(f"nothing{i};\n" for i in range(MOST_REPORTED + 5)))
+    assert len(error.problems) == MOST_REPORTED + 5
+    assert str(error).count("error[T101]") == MOST_REPORTED
+    assert str(error).endswith("... and 5 more")
 
 
 SILENT_LATER = [

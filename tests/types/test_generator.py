@@ -16,44 +16,44 @@ seeded = settings(max_examples=500, derandomize=True, database=None, phases=[Pha
 
 @pytest.mark.slow
 def test_500_random_queries_show_every_construct() -> None:
-    found: set[str] = set()
+    seen: set[str] = set()
 
     @seeded
     @given(query_trees())
     def collect(tree: ast.Expr) -> None:
-        found.update(features(tree))
+        seen.update(features(tree))
 
     collect()
-    assert FEATURES - found == set()
+    assert FEATURES - seen == set()
 
 
 @pytest.mark.slow
 def test_250_random_scripts_use_every_declaration() -> None:
-    found: set[str] = set()
+    seen: set[str] = set()
 
     @settings(seeded, max_examples=250)
     @given(script_trees())
     def collect(tree: ast.Script) -> None:
-        found.update(features(tree))
+        seen.update(features(tree))
 
     collect()
-    assert SCRIPT_FEATURES - found == set()
+    assert SCRIPT_FEATURES - seen == set()
 
 
 def test_random_tables_hold_odd_values() -> None:
-    found: set[str] = set()
+    seen: set[str] = set()
 
     @settings(seeded, max_examples=150)
     @given(tables())
     def collect(rows: dict[str, list[object]]) -> None:
         for bag in rows.values():
-            found.add(f"{len(bag)} rows")
-            found.update(repr(value) for row in bag for value in _values(row))
-            found.update("twice" for row in bag if bag.count(row) > 1)
+            seen.add(f"{len(bag)} rows")
+            seen.update(repr(value) for row in bag for value in _values(row))
+            seen.update("twice" for row in bag if bag.count(row) > 1)
 
     collect()
     wanted = {"0 rows", "4 rows", "None", "nan", "-0.0", "inf", "''", "2147483647", "twice"}
-    assert wanted - found == set()
+    assert wanted - seen == set()
 
 
 def _values(row: object) -> list[object]:

@@ -130,9 +130,9 @@ def _grow_shape(shapes: st.SearchStrategy[Values]) -> st.SearchStrategy[Values]:
 
 def _near(value: Value) -> st.SearchStrategy[tuple[Value, Value]]:
     """The value beside one that is made from it."""
-    made = [value, (value, None), [value], [value, value], Bag([value]), Bag([value, value])]
-    made += [Record({"A": value}), Record({"AB": value}), Data("Leaf", 0, value)]
-    return st.tuples(st.sampled_from(made), st.sampled_from(made))
+    neighbours = [value, (value, None), [value], [value, value], Bag([value]), Bag([value, value])]
+    neighbours += [Record({"A": value}), Record({"AB": value}), Data("Leaf", 0, value)]
+    return st.tuples(st.sampled_from(neighbours), st.sampled_from(neighbours))
 
 
 def _data(name: str, content: Value) -> Data:

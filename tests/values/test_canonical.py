@@ -217,8 +217,8 @@ def test_decimals_decode_without_zeros_behind_the_point(written: str, decoded: s
 
 
 def _nan(bits: int) -> float:
-    made: float = struct.unpack(">d", struct.pack(">Q", bits))[0]
-    return made
+    nan: float = struct.unpack(">d", struct.pack(">Q", bits))[0]
+    return nan
 
 
 SAME: list[tuple[Value, Value]] = [

@@ -28,7 +28,7 @@ def sum_squares(numbers: list[float]) -> Fraction:
     return sum(map(square, numbers), Fraction(0))
 
 
-def rounded(exact: Fraction) -> float:
+def nearest_double(exact: Fraction) -> float:
     """The double nearest to a fraction, ties to even, by looking for its exponent."""
     length = exact.numerator.bit_length() - exact.denominator.bit_length()
     exponent = max(-1074, length - 54)
@@ -45,7 +45,7 @@ def ieee(numbers: list[float]) -> float:
     odd = [x for x in numbers if not math.isfinite(x)]
     if odd:
         return sum(odd)
-    return rounded(sum(map(Fraction, numbers), Fraction(0)))
+    return nearest_double(sum(map(Fraction, numbers), Fraction(0)))
 
 
 def bits(x: float | None) -> bytes | None:
@@ -142,25 +142,25 @@ def test_sums_of_the_table(numbers: list[float], expected: float) -> None:
 
 @given(st.lists(finite(), max_size=10))
 def test_an_average_rounds_once_more(numbers: list[float]) -> None:
-    found = average(exact_sum(numbers), len(numbers))
-    assert bits(found) == (bits(ieee(numbers) / len(numbers) + 0.0) if numbers else None)
+    mean = average(exact_sum(numbers), len(numbers))
+    assert bits(mean) == (bits(ieee(numbers) / len(numbers) + 0.0) if numbers else None)
 
 
 @given(st.lists(floats(), max_size=8))
 def test_variance_is_the_mean_square_of_deviations(numbers: list[float]) -> None:
     n = len(numbers)
     total, squares = exact_sum(numbers), sum_squares(numbers)
-    found, root = variance(total, squares, n), stddev(total, squares, n)
+    spread, root = variance(total, squares, n), stddev(total, squares, n)
     if n < 2:
-        assert (found, root) == (None, None)
+        assert (spread, root) == (None, None)
     elif not all(map(math.isfinite, numbers)):
-        assert bits(found) == bits(root) == bits(math.nan)
+        assert bits(spread) == bits(root) == bits(math.nan)
     else:
         exact = [Fraction(x) for x in numbers]
         mean = sum(exact, Fraction(0)) / n
         squared = sum(((x - mean) ** 2 for x in exact), Fraction(0))
-        expected = rounded(squared / (n - 1))
-        assert bits(found) == bits(expected)
+        expected = nearest_double(squared / (n - 1))
+        assert bits(spread) == bits(expected)
         assert bits(root) == bits(math.sqrt(expected))
 
 

@@ -46,7 +46,7 @@ def test_rows_of_one_width(rows: list[bytes]) -> None:
     assert hash_rows(table).tolist() == [hash64(row) for row in rows]
 
 
-def surrounded(keys: list[bytes], kind: Any) -> Any:
+def array_between_others(keys: list[bytes], kind: Any) -> Any:
     return pa.array([b"before", *keys, b"after"], kind)
 
 
@@ -54,8 +54,8 @@ FORMS: dict[str, Callable[[list[bytes]], Any]] = {
     "list": lambda keys: keys,
     "binary": lambda keys: pa.array(keys, pa.binary()),
     "large binary": lambda keys: pa.array(keys, pa.large_binary()),
-    "slice": lambda keys: surrounded(keys, pa.binary()).slice(1, len(keys)),
-    "large slice": lambda keys: surrounded(keys, pa.large_binary()).slice(1, len(keys)),
+    "slice": lambda keys: array_between_others(keys, pa.binary()).slice(1, len(keys)),
+    "large slice": lambda keys: array_between_others(keys, pa.large_binary()).slice(1, len(keys)),
 }
 
 

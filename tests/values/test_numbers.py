@@ -84,13 +84,13 @@ def test_quotient_and_remainder_make_up_the_dividend(a: int, b: int) -> None:
 
 @given(floats())
 def test_one_zero_and_one_nan(x: float) -> None:
-    found = struct.pack(">d", normal(x))
+    data = struct.pack(">d", normal(x))
     if math.isnan(x):
-        assert found == bytes.fromhex("7ff8000000000000")
+        assert data == bytes.fromhex("7ff8000000000000")
     elif x == 0:
-        assert found == bytes(8)
+        assert data == bytes(8)
     else:
-        assert found == struct.pack(">d", x)
+        assert data == struct.pack(">d", x)
 
 
 @given(st.one_of(floats(), st.floats(width=32), st.floats(-1e-44, 1e-44)))
@@ -182,8 +182,8 @@ def test_another_operator_is_refused() -> None:
     ],
 )
 def test_quantize(number: str, precision: int, scale: int, expected: str | None) -> None:
-    found = quantize(Decimal(number), precision, scale)
-    assert (None if found is None else str(found)) == expected
+    quantized = quantize(Decimal(number), precision, scale)
+    assert (None if quantized is None else str(quantized)) == expected
 
 
 @pytest.mark.parametrize(
@@ -209,28 +209,28 @@ def test_quantize(number: str, precision: int, scale: int, expected: str | None)
 def test_decimal_table(
     a: str, operator: str, b: str, result: PrecisionScale, expected: str | None
 ) -> None:
-    found = decimal_arithmetic(operator, Decimal(a), Decimal(b), result)
-    assert (None if found is None else str(found)) == expected
+    number = decimal_arithmetic(operator, Decimal(a), Decimal(b), result)
+    assert (None if number is None else str(number)) == expected
 
 
 @given(st.sampled_from("+-*/%"), decimals(), decimals(), types())
 def test_decimals_are_exact_and_rounded_once(
     operator: str, a: Decimal, b: Decimal, result: PrecisionScale
 ) -> None:
-    found = decimal_arithmetic(operator, a, b, result)
+    number = decimal_arithmetic(operator, a, b, result)
     precision, scale = result
     if operator in "/%" and not b:
-        assert found is None
+        assert number is None
         return
     exact = _exactly(operator, Fraction(a), Fraction(b))
-    if found is None:
+    if number is None:
         assert abs(exact) * 10**scale >= 10**precision - Fraction(1, 2)
         return
-    assert found.as_tuple().exponent == -scale
-    assert len(found.as_tuple().digits) <= precision
-    error = abs(Fraction(found)) - abs(exact)
+    assert number.as_tuple().exponent == -scale
+    assert len(number.as_tuple().digits) <= precision
+    error = abs(Fraction(number)) - abs(exact)
     assert -Fraction(1, 2) < error * 10**scale <= Fraction(1, 2)
-    assert found == 0 or (found < 0) == (exact < 0)
+    assert number == 0 or (number < 0) == (exact < 0)
 
 
 def _exactly(operator: str, a: Fraction, b: Fraction) -> Fraction:

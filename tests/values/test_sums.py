@@ -50,8 +50,8 @@ def test_sums_of_doubles_are_exact_and_rounded_once(
     limbs = columns(terms)
     wanted = [exact(terms, group) for group in range(4)]
     assert sums.as_integers(limbs, 4) == [total.units for total in wanted]
-    found = sums.nearest_doubles(limbs, 4).tolist()
-    assert [bits(x) for x in found] == [bits(total.result()) for total in wanted]
+    doubles = sums.nearest_doubles(limbs, 4).tolist()
+    assert [bits(x) for x in doubles] == [bits(total.result()) for total in wanted]
 
 
 SLICED = st.lists(

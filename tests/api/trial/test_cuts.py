@@ -48,11 +48,11 @@ def test_the_same_seed_gives_the_same_batches(history: History, rows: int) -> No
 
 
 def test_seeds_and_tables_have_their_own_deletions() -> None:
-    def deleted(seed: int, table: str) -> list[tuple[int, ...]]:
+    def deleted_rows(seed: int, table: str) -> list[tuple[int, ...]]:
         return [cut.deleted for cut in History(5, 0.1, 0.5, seed).cuts(1000, table)]
 
-    assert deleted(0, "a") != deleted(1, "a")
-    assert deleted(0, "a") != deleted(0, "b")
+    assert deleted_rows(0, "a") != deleted_rows(1, "a")
+    assert deleted_rows(0, "a") != deleted_rows(0, "b")
 
 
 def test_a_batch_has_the_share_that_is_asked_for() -> None:

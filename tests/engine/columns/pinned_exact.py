@@ -51,29 +51,29 @@ class Circle:
         return self._series(angle, 1) / self._series(angle, 0)
 
     def atan(self, x: float) -> float:
-        return self._atan(self._fixed(x)) / self.one
+        return self._atan(self._to_fixed_point(x)) / self.one
 
     def asin(self, x: float) -> float:
         if abs(x) == 1:
             return math.copysign(self.pi / (2 * self.one), x)
-        fixed = self._fixed(x)
+        fixed = self._to_fixed_point(x)
         cosine = math.isqrt(self.one * self.one - fixed * fixed)
         return self._atan((fixed << self.bits) // cosine) / self.one
 
     def acos(self, x: float) -> float:
         if x == -1:
             return self.pi / self.one
-        fixed = self._fixed(x)
+        fixed = self._to_fixed_point(x)
         ratio = ((self.one - fixed) << 2 * self.bits) // (self.one + fixed)
         return 2 * self._atan(math.isqrt(ratio)) / self.one
 
-    def _fixed(self, x: float) -> int:
+    def _to_fixed_point(self, x: float) -> int:
         numerator, denominator = x.as_integer_ratio()
         return (numerator << self.bits) // denominator
 
     def _angle(self, x: float) -> int:
         """x without whole turns."""
-        fixed = self._fixed(x)
+        fixed = self._to_fixed_point(x)
         turns = (fixed + self.pi) // (2 * self.pi)
         return fixed - turns * 2 * self.pi
 

@@ -69,8 +69,8 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
 def columns(draw: st.DrawFn) -> tuple[list[Type], list[tuple[Any, ...]]]:
     types = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=3))
     nullable = draw(st.booleans())
-    each = [VALUES[type_] | st.none() if nullable else VALUES[type_] for type_ in types]
-    return types, draw(st.lists(st.tuples(*each), max_size=6))
+    values = [VALUES[type_] | st.none() if nullable else VALUES[type_] for type_ in types]
+    return types, draw(st.lists(st.tuples(*values), max_size=6))
 
 
 def arrow(types: list[Type], rows: list[tuple[Any, ...]]) -> list[Any]:
@@ -85,10 +85,10 @@ def test_columns_have_the_canonical_bytes_and_hashes_of_their_values(
     case: tuple[list[Type], list[tuple[Any, ...]]],
 ) -> None:
     types, rows = case
-    found = key_bytes(arrow(types, rows), types)
+    keys = key_bytes(arrow(types, rows), types)
     wanted = [encode(canonical(_as_values(row, types))) for row in rows]
-    assert found.bytes_at(np.arange(len(rows))) == wanted
-    assert found.hashes().tolist() == [hash64(each) for each in wanted]
+    assert keys.bytes_at(np.arange(len(rows))) == wanted
+    assert keys.hashes().tolist() == [hash64(key) for key in wanted]
 
 
 def _as_values(row: tuple[Any, ...], types: list[Type]) -> tuple[Any, ...]:
@@ -106,22 +106,22 @@ def test_groups_are_by_key_whatever_the_hash(numbers: list[int], spread: int) ->
     keys = Keys((pa.array(numbers, pa.int32()),), (INT,))
     hashes = np.array([number % spread for number in numbers], np.uint64)
     groups = group(hashes, keys)
-    found = [numbers[i] for i in groups.firsts]
-    assert found == sorted(set(numbers), key=lambda number: (number % spread, number))
-    assert [found[i] for i in groups.of_row] == numbers
+    numbers_by_group = [numbers[i] for i in groups.firsts]
+    assert numbers_by_group == sorted(set(numbers), key=lambda number: (number % spread, number))
+    assert [numbers_by_group[i] for i in groups.of_row] == numbers
 
 
 def test_no_columns_are_one_key() -> None:
-    found = key_bytes([], [], 3)
-    assert found.bytes_at(np.arange(3)) == [encode(())] * 3
-    assert found.hashes().tolist() == [hash64(encode(()))] * 3
+    keys = key_bytes([], [], 3)
+    assert keys.bytes_at(np.arange(3)) == [encode(())] * 3
+    assert keys.hashes().tolist() == [hash64(encode(()))] * 3
 
 
 @given(st.lists(st.none() | st.binary(max_size=3), max_size=8))
 def test_exact_sums_are_told_apart_by_their_bytes(sums: list[bytes | None]) -> None:
-    found = key_bytes([pa.array(sums, pa.binary())], [EXACT_SUM]).bytes_at(np.arange(len(sums)))
-    for one, mine in zip(sums, found, strict=True):
-        for two, yours in zip(sums, found, strict=True):
+    keys = key_bytes([pa.array(sums, pa.binary())], [EXACT_SUM]).bytes_at(np.arange(len(sums)))
+    for one, mine in zip(sums, keys, strict=True):
+        for two, yours in zip(sums, keys, strict=True):
             assert (mine == yours) == (one == two)
             assert (mine < yours) == ((one is not None, one or b"") < (two is not None, two or b""))
 

@@ -81,8 +81,8 @@ def test_random_decimals(op: str, scale: int) -> None:
         pa.array(column, pa.decimal128(38, s))
         for column, s in zip(zip(*rows, strict=True), (scale, 18), strict=True)
     ]
-    found = apply(op, columns, types, Decimal(38, 6)).to_pylist()
-    assert found == [decimal_arithmetic(op, a, b, (38, 6)) for a, b in rows]
+    numbers = apply(op, columns, types, Decimal(38, 6)).to_pylist()
+    assert numbers == [decimal_arithmetic(op, a, b, (38, 6)) for a, b in rows]
 
 
 def test_the_spread_of_two_values_and_of_fewer() -> None:

@@ -65,9 +65,9 @@ def test_results_are_the_nearest_doubles(name: str) -> None:
     columns = ARGUMENTS[name]()
     kept = np.logical_and.reduce([column != 0 for column in columns])
     columns = [column[kept] for column in columns]
-    found = elementary(name, *columns).tolist()
+    results = elementary(name, *columns).tolist()
     wrong = []
-    for *arguments, result in zip(*(column.tolist() for column in columns), found, strict=True):
+    for *arguments, result in zip(*(column.tolist() for column in columns), results, strict=True):
         try:
             exact = EXACT[name](*arguments)
         except OverflowError:
@@ -98,9 +98,9 @@ def test_what_is_not_a_number(name: str) -> None:
             expected = math.inf
         except ValueError:
             expected = -math.inf if name == "log" and x == 0 else math.nan
-        found = elementary_scalar(name, x)
-        assert found == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True), x
-        assert math.copysign(1, found) == 1 or found != 0 or math.isnan(found)
+        result = elementary_scalar(name, x)
+        assert result == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True), x
+        assert math.copysign(1, result) == 1 or result != 0 or math.isnan(result)
 
 
 def test_powers_of_the_special() -> None:
@@ -114,8 +114,8 @@ def test_powers_of_the_special() -> None:
                 expected = -math.inf if x < 0 and y % 2 == 1 else math.inf
             except ValueError:
                 expected = math.inf if x == 0 else math.nan
-            found = elementary_scalar("pow", x, y)
-            assert found == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True), (x, y)
+            power = elementary_scalar("pow", x, y)
+            assert power == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True), (x, y)
 
 
 def test_powers_between_two_doubles_go_to_the_even_one() -> None:

@@ -24,34 +24,34 @@ from tests.reference.running import world
 GREATER = SqlText("SELECT c0 AS r0, _weight FROM given WHERE c0 >= c1")
 
 
-def applied(text: SqlText, type_: Type, *columns: list[Any]) -> list[Any]:
-    given = tuple(pa.array(each, arrow_type(type_)) for each in columns)
+def apply_pipeline(text: SqlText, type_: Type, *columns: list[Any]) -> list[Any]:
+    given = tuple(pa.array(column, arrow_type(type_)) for column in columns)
     rows = Rows(given, np.ones(len(columns[0]), np.int64))
-    made = Pipeline(text, Leaf(type_)).apply(rows, Environment(world()))
-    assert made.columns[0].type == arrow_type(type_)
-    return made.columns[0].to_pylist()  # type: ignore[no-any-return]
+    output = Pipeline(text, Leaf(type_)).apply(rows, Environment(world()))
+    assert output.columns[0].type == arrow_type(type_)
+    return output.columns[0].to_pylist()  # type: ignore[no-any-return]
 
 
 def test_one_text_over_columns_of_other_types() -> None:
     """What a text means is decided by the rows that it is given, each time."""
     for _ in range(2):
-        assert applied(GREATER, INT, [9, 10, None], [10, 9, 1]) == [10]
-        assert applied(GREATER, STRING, ["9", "10", None], ["10", "9", ""]) == ["9"]
-        (found,) = applied(GREATER, DOUBLE, [9.0, math.nan], [10.0, 1.0])
-        assert math.isnan(found)
+        assert apply_pipeline(GREATER, INT, [9, 10, None], [10, 9, 1]) == [10]
+        assert apply_pipeline(GREATER, STRING, ["9", "10", None], ["10", "9", ""]) == ["9"]
+        (number,) = apply_pipeline(GREATER, DOUBLE, [9.0, math.nan], [10.0, 1.0])
+        assert math.isnan(number)
 
 
 def test_few_and_many_rows_by_turns() -> None:
     for count in (1, FEW, FEW + 1, 2):
-        assert applied(GREATER, INT, [*range(count)], [0] * count) == [*range(count)]
+        assert apply_pipeline(GREATER, INT, [*range(count)], [0] * count) == [*range(count)]
 
 
 def test_a_text_that_fails_leaves_the_next_one_alone() -> None:
     broken = SqlText("SELECT CAST('x' AS INT) + c0 AS r0, _weight FROM given")
     fine = SqlText("SELECT c0 + 1 AS r0, _weight FROM given")
     with pytest.raises(duckdb.Error):
-        applied(broken, INT, [1, 2])
-    assert applied(fine, INT, [1, 2]) == [2, 3]
+        apply_pipeline(broken, INT, [1, 2])
+    assert apply_pipeline(fine, INT, [1, 2]) == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_duckdb_has_a_limit_of_memory() -> None:
 def test_a_shared_function_takes_several_columns() -> None:
     function = PinnedFunction("pow_of_two_columns", "pow", (DOUBLE, DOUBLE), DOUBLE)
     call = SqlText("SELECT pow_of_two_columns(c0, c1) AS r0, _weight FROM given", (function,))
-    assert applied(call, DOUBLE, [2.0, 3.0], [3.0, 2.0]) == [8.0, 9.0]
+    assert apply_pipeline(call, DOUBLE, [2.0, 3.0], [3.0, 2.0]) == [8.0, 9.0]

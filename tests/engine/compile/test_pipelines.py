@@ -18,8 +18,8 @@ QUERY = (
 )
 
 
-def mapped(head: str, where: str = "") -> MapOp:
-    """The last step that a query is compiled to."""
+def map_step(head: str, where: str = "") -> MapOp:
+    """The last step of a compiled query, which is a map."""
     source = SourceText(QUERY.format(head=head, where=where))
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     step = compile_program(program_of(script.items, script)).steps[-1]
@@ -29,7 +29,7 @@ def mapped(head: str, where: str = "") -> MapOp:
 
 @pytest.mark.parametrize("text", ["python_1(", "python_1(x)", "my python_1(2) call"])
 def test_a_text_that_looks_like_a_function_stays_as_it_is(text: str) -> None:
-    how = mapped(f'(x.c1 = "{text}", exp(x.c0))', f' where x.c1 <> "{text}"').pipeline.how
+    how = map_step(f'(x.c1 = "{text}", exp(x.c0))', f' where x.c1 <> "{text}"').pipeline.how
     assert isinstance(how, SqlText)
     assert len(how.functions) == 1
     assert how.text.count(f"'{text}'") == 2
@@ -38,6 +38,6 @@ def test_a_text_that_looks_like_a_function_stays_as_it_is(text: str) -> None:
 
 
 def test_columns_are_picked_by_their_place_whatever_they_are_called() -> None:
-    how = mapped("(x.c0, x.c1, x.c0)").pipeline.how
+    how = map_step("(x.c0, x.c1, x.c0)").pipeline.how
     assert isinstance(how, Projection)
     assert how.columns == (1, 0, 1)

@@ -37,7 +37,7 @@ from incmrql.values import Record, encode
 from tests.effort import fewer, sample
 from tests.oracle.diffusion.state import Error, Settings
 from tests.plan.diffusion import test_diffuse as known
-from tests.plan.diffusion.test_diffuse import edge, graph, inserted, node, rings, weighing
+from tests.plan.diffusion.test_diffuse import edge, graph, insertions, node, rings, weighing
 from tests.plan.stepping import Batch
 
 BUCKETS = 2
@@ -66,13 +66,15 @@ LOOPS = {**known.LOOPS, "fixed": FIXED, "placed": PLACED, "mixed": MIXED}
 
 
 @lru_cache
-def made(text: str, limit: int | None = 10) -> tuple[ProgramCompiler, LoopOp, AffineTables | str]:
-    """A loop, and how it is diffused."""
+def compile_loop(
+    text: str, limit: int | None = 10
+) -> tuple[ProgramCompiler, LoopOp, AffineTables | str]:
+    """Compile a loop; returns how it is diffused, or why it is not."""
     script = known.typed_script(text)
     program = program_of([script.items[-1]], script)
     compiler = ProgramCompiler(program)
     compiler.all_steps()
-    (place,) = [p for p, each in enumerate(compiler.steps) if isinstance(each, LoopOp)]
+    (place,) = [p for p, step in enumerate(compiler.steps) if isinstance(step, LoopOp)]
     node, step = program.nodes[place], compiler.steps[place]
     assert isinstance(node, Repeated)
     assert isinstance(step, LoopOp)
@@ -86,7 +88,7 @@ class Kernel:
     """A loop in the kernel, and its tables on disk."""
 
     def __init__(self, text: str, folder: Path, limit: int | None, tolerance: float) -> None:
-        self.compiler, self.step, tables = made(text)
+        self.compiler, self.step, tables = compile_loop(text)
         assert isinstance(tables, AffineTables)
         self.plan, self.tolerance = replace(tables, limit=limit), tolerance
         self.tables = {name: StateTable(name, schema, BUCKETS) for name, schema in tables.own}
@@ -113,15 +115,15 @@ class Kernel:
         context = BatchContext(
             self.tables, self.reader, self.compiler.env, is_first=self.number == 0
         )
-        found = None
+        result = None
         if self.ready and not again:
-            found = affine_follow(self.plan, given, context, self.tolerance)
-        if found is None:
+            result = affine_follow(self.plan, given, context, self.tolerance)
+        if result is None:
             error: dict[str, Any] = {"kind": "resynchronised", "figure": 0.0, "parts": {}}
             self.result = of_values(list(own), self.plan.row)
             self.ready = affine_reset(self.plan, self.inputs, self.result, context)
         else:
-            change, stated = found
+            change, stated = result
             error = {"kind": stated.kind, "figure": stated.figure, "parts": dict(stated.parts)}
             whole = concat_rows([self.result, change], self.plan.types)
             self.result = consolidate_rows(TableSchema(self.plan.types), whole)
@@ -139,7 +141,7 @@ class Kernel:
             done = plan_writes(
                 context.committed_table(name), self.reader, content, self.number, range(BUCKETS)
             )
-            contents = [(each.content, each.counts) for each in done.written]
+            contents = [(segment.content, segment.counts) for segment in done.written]
             folder = self.reader.folder
             runs = write_segments(folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
             pairs = list(zip(runs, done.written, strict=True))
@@ -172,14 +174,14 @@ class Beside(known.Run):
         return error, self.kernel.advance(self.given, self.both.exact.result, again=again)
 
     def vector(self, rows: Weighted) -> dict[bytes, float]:
-        found: dict[bytes, float] = {}
+        vector: dict[bytes, float] = {}
         for row, weight in rows:
             parts = list(row.values_ if isinstance(row, Record) else row)
-            (place,) = [n for n, each in enumerate(parts) if isinstance(each, float)]
+            (place,) = [n for n, part in enumerate(parts) if isinstance(part, float)]
             value = parts.pop(place)
             label = encode(tuple(parts))
-            found[label] = found.get(label, 0.0) + weight * value
-        return found
+            vector[label] = vector.get(label, 0.0) + weight * value
+        return vector
 
     @property
     def kept(self) -> dict[bytes, float]:
@@ -210,23 +212,23 @@ def far(one: Mapping[bytes, float], other: Mapping[bytes, float]) -> float:
     return sum(abs(one.get(k, 0.0) - other.get(k, 0.0)) for k in {*one, *other})
 
 
-def covers(run: Beside, found: dict[str, Any]) -> None:
+def covers(run: Beside, note: dict[str, Any]) -> None:
     """What is stated of the error holds."""
-    if found["kind"] == "resynchronised":
+    if note["kind"] == "resynchronised":
         assert run.off == 0.0
-    if found["kind"] == "bound":
-        assert run.off <= found["figure"]
-        assert run.off <= found["parts"]["by the fixed point"]
-        assert run.off <= found["parts"]["by differences"]
+    if note["kind"] == "bound":
+        assert run.off <= note["figure"]
+        assert run.off <= note["parts"]["by the fixed point"]
+        assert run.off <= note["parts"]["by differences"]
 
 
-def agrees(run: Beside, expected: Error, found: dict[str, Any]) -> None:
+def agrees(run: Beside, expected: Error, note: dict[str, Any]) -> None:
     """The kernel says the same as the reference, up to what each allows for rounding."""
     scale = max(run.norm, 1.0)
     assert run.kept.keys() == run.got.keys()
     assert far(run.kept, run.got) <= 1e-9 * scale
-    assert found["figure"] == pytest.approx(expected.figure, rel=1e-9, abs=1e-10 * scale)
-    assert found["parts"] == {
+    assert note["figure"] == pytest.approx(expected.figure, rel=1e-9, abs=1e-10 * scale)
+    assert note["parts"] == {
         name: pytest.approx(figure, rel=1e-9, abs=1e-10 * scale) for name, figure in expected.parts
     }
 
@@ -239,7 +241,7 @@ def test_the_kernel_diffuses_as_the_reference_does(name: str, tmp_path: Path) ->
 
     @settings(max_examples=max(12, fewer.max_examples))
     @given(st.integers(0, 1 << 32))
-    def tried(seed: int) -> None:
+    def run_history(seed: int) -> None:
         chance = Random(seed)
         limit = chance.choice((1, 3, 4, 8, 10))
         tolerance = chance.choice((1e-9, 1e-6, 1.03e-3, 0.0507, 0.307))
@@ -247,18 +249,18 @@ def test_the_kernel_diffuses_as_the_reference_does(name: str, tmp_path: Path) ->
         run = Beside(LOOPS[name], tmp_path, asked, limit)
         for number, batch in enumerate(known.history(chance)):
             was_twice = is_twice(run.both.exact.result)
-            expected, found = run.step_both(batch)
-            if not found:
+            expected, note = run.step_both(batch)
+            if not note:
                 continue
-            covers(run, found)
-            seen[found["kind"]] += number > 0
-            if found["kind"] != expected.kind:
-                assert found["kind"] == "resynchronised"
+            covers(run, note)
+            seen[note["kind"]] += number > 0
+            if note["kind"] != expected.kind:
+                assert note["kind"] == "resynchronised"
                 assert was_twice or is_twice(run.both.exact.result)
                 return
-            agrees(run, expected, found)
+            agrees(run, expected, note)
 
-    tried()
+    run_history()
     assert seen["bound"]
 
 
@@ -274,13 +276,13 @@ def test_a_loop_until_nothing_changes(tmp_path: Path) -> None:
     for batch in (
         graph([(1, 4)], []),
         {"E": [(edge(2, 3), -1)]},
-        inserted(V=[node(12)], E=[edge(12, 0)]),
+        insertions(V=[node(12)], E=[edge(12, 0)]),
         {"E": [(edge(1, 4), -1), (edge(5, 6), -1)]},
     ):
-        expected, found = run.step_both(batch)
-        assert found["kind"] == "bound"
-        covers(run, found)
-        agrees(run, expected, found)
+        expected, note = run.step_both(batch)
+        assert note["kind"] == "bound"
+        covers(run, note)
+        agrees(run, expected, note)
 
 
 @pytest.mark.parametrize("name", ["outer", "nested"])
@@ -288,10 +290,10 @@ def test_a_loop_of_many_steps(name: str, tmp_path: Path) -> None:
     run = Beside(LOOPS[name].replace("0.85", "0.5"), tmp_path, limit=100)
     run.step_both(rings(3))
     for batch in (graph([(1, 4)], []), {"E": [(edge(2, 3), -1)]}):
-        expected, found = run.step_both(batch)
-        assert found["parts"]["by differences"] == math.inf
-        covers(run, found)
-        agrees(run, expected, found)
+        expected, note = run.step_both(batch)
+        assert note["parts"]["by differences"] == math.inf
+        covers(run, note)
+        agrees(run, expected, note)
 
 
 def test_a_page_that_is_there_twice_is_not_diffused(tmp_path: Path) -> None:
@@ -299,26 +301,26 @@ def test_a_page_that_is_there_twice_is_not_diffused(tmp_path: Path) -> None:
     kinds = []
     for batch in (
         graph([(1, 2), (2, 1)], [1, 2]),
-        inserted(V=[node(2)]),
+        insertions(V=[node(2)]),
         graph([(2, 3)], [3]),
         {"V": [(node(2), -1)]},
         graph([(3, 1)], []),
     ):
-        _, found = run.step_both(batch)
-        covers(run, found)
-        kinds.append(found["kind"])
+        _, note = run.step_both(batch)
+        covers(run, note)
+        kinds.append(note["kind"])
     assert kinds == [*["resynchronised"] * 4, "bound"]
 
 
 def test_values_that_are_no_numbers_are_not_diffused(tmp_path: Path) -> None:
     run = Beside(known.HEAT, tmp_path)
-    run.step_both(inserted(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
-    assert run.step_both(inserted(W=[weighing(edge(2, 1), math.inf)]))[1]["kind"] != "bound"
+    run.step_both(insertions(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
+    assert run.step_both(insertions(W=[weighing(edge(2, 1), math.inf)]))[1]["kind"] != "bound"
     assert not run.kernel.ready
     assert run.step_both({"W": [(weighing(edge(2, 1), math.inf), -1)]})[1]["kind"] != "bound"
-    _, found = run.step_both(inserted(V=[node(3)]))
-    assert found["kind"] == "bound"
-    covers(run, found)
+    _, note = run.step_both(insertions(V=[node(3)]))
+    assert note["kind"] == "bound"
+    covers(run, note)
 
 
 def test_rows_that_may_not_be_missed_without_a_norm_below_one(tmp_path: Path) -> None:
@@ -331,8 +333,8 @@ def test_rows_that_may_not_be_missed_without_a_norm_below_one(tmp_path: Path) ->
 
 def test_labels_without_end_are_not_diffused(tmp_path: Path) -> None:
     run = Beside(ENDLESS, tmp_path, limit=3)
-    _, found = run.step_both(graph([], [1, 5]))
-    assert found["kind"] == "resynchronised"
+    _, note = run.step_both(graph([], [1, 5]))
+    assert note["kind"] == "resynchronised"
     assert not run.kernel.ready
     assert run.off == 0.0
 
@@ -365,4 +367,4 @@ def test_what_differences_do_not_reach_is_not_read(name: str, tmp_path: Path) ->
     ],
 )
 def test_steps_that_are_not_fit(text: str, limit: int, reason: str) -> None:
-    assert made(text, limit)[2] == reason
+    assert compile_loop(text, limit)[2] == reason

@@ -30,7 +30,7 @@ def histories(draw: st.DrawFn) -> list[list[tuple[Value, int]]]:
     Without any the two begin anew at different batches.
     """
     there: list[Value] = []
-    found = []
+    batches = []
     for number in range(draw(st.integers(2, 5))):
         gone = [
             (there.pop(draw(st.integers(0, len(there) - 1))), -1)
@@ -39,14 +39,14 @@ def histories(draw: st.DrawFn) -> list[list[tuple[Value, int]]]:
         fresh = draw(st.lists(POINTS, max_size=6))
         there += fresh
         stay = [] if number else [(0.5, 0.25), (3.5, 4.0)]
-        found.append([*gone, *[(point, 1) for point in (*stay, *fresh)]])
-    return found
+        batches.append([*gone, *[(point, 1) for point in (*stay, *fresh)]])
+    return batches
 
 
 def error(run: KernelRun) -> dict[str, Any]:
     (note,) = run.worked.notes.values()
-    found: dict[str, Any] = note["error"]
-    return found
+    error: dict[str, Any] = note["error"]
+    return error
 
 
 def kernel(folder: Path, asked: LoopSettings, like: KernelRun | None = None) -> KernelRun:
@@ -62,10 +62,10 @@ def test_the_kernel_diffuses_as_dictionaries_do(tmp_path: Path) -> None:
 
     @settings(fewer)
     @given(histories())
-    def tried(history: list[list[tuple[Value, int]]]) -> None:
+    def run_history(history: list[list[tuple[Value, int]]]) -> None:
         run = kernel(Path(tempfile.mkdtemp(dir=tmp_path)), LoopSettings("diffuse"), first)
         stepper = loop.again().stepper
-        (state,) = [each for each in stepper._states if isinstance(each, DiffusedState)]
+        (state,) = [state for state in stepper._states if isinstance(state, DiffusedState)]
         for batch in history:
             run.step({"P": batch})
             stepper.step({"P": batch})
@@ -75,7 +75,7 @@ def test_the_kernel_diffuses_as_dictionaries_do(tmp_path: Path) -> None:
                 assert error(run)["figure"] == pytest.approx(state.error.figure, abs=1e-9)
                 seen.add(state.error.kind)
 
-    tried()
+    run_history()
     assert seen == {"residual", "resynchronised"}
 
 
@@ -131,4 +131,4 @@ def test_a_centroid_without_a_coordinate_is_not_diffused(tmp_path: Path) -> None
         run.step({"P": batch})
         known.data["P"].merge(Weighted(batch))
         assert error(run)["kind"] == "resynchronised"
-        assert identical(run.answer(), known.expected())
+        assert identical(run.answer(), known.evaluator_answer())

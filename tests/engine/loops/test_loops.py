@@ -31,7 +31,7 @@ def agrees(known: Loops, run: KernelRun, batch: Batch) -> None:
     run.step(batch)
     for name, rows in batch.items():
         known.data[name].merge(Weighted(rows))
-    expected, got = known.expected(), run.answer()
+    expected, got = known.evaluator_answer(), run.answer()
     assert identical(expected, got), f"{known.text}\n{show(expected)}\n{show(got)}"
 
 
@@ -48,18 +48,18 @@ def way(run: KernelRun) -> dict[str, Any]:
 def test_every_batch_answers_as_the_batch_loop_does(
     name: str, iterate: LoopMode, tmp_path: Path
 ) -> None:
-    known, made = program(ALL[name], iterate)
-    first = KernelRun(made, tmp_path / "first")
+    known, compiled = program(ALL[name], iterate)
+    first = KernelRun(compiled, tmp_path / "first")
 
     @settings(fewest)
     @given(histories(4))
-    def tried(history: list[Batch]) -> None:
+    def run_history(history: list[Batch]) -> None:
         known.again()
-        run = KernelRun(made, Path(tempfile.mkdtemp(dir=tmp_path)), physical=first.physical)
+        run = KernelRun(compiled, Path(tempfile.mkdtemp(dir=tmp_path)), physical=first.physical)
         for batch in history:
             agrees(known, run, batch)
 
-    tried()
+    run_history()
 
 
 def chain(length: int, start: int = 1) -> list[tuple[Any, int]]:
@@ -67,8 +67,8 @@ def chain(length: int, start: int = 1) -> list[tuple[Any, int]]:
 
 
 def test_the_default_begins_by_running_the_loop_and_goes_on_exactly(tmp_path: Path) -> None:
-    known, made = program(REACHED, "default")
-    run = KernelRun(made, tmp_path)
+    known, compiled = program(REACHED, "default")
+    run = KernelRun(compiled, tmp_path)
     agrees(known, run, {"E": chain(40)})
     assert way(run)["way"] == "recompute"
     assert way(run)["reason"].endswith("from now on exact")
@@ -79,8 +79,8 @@ def test_the_default_begins_by_running_the_loop_and_goes_on_exactly(tmp_path: Pa
 
 
 def test_the_default_gives_up_the_exact_way_where_it_is_dearer(tmp_path: Path) -> None:
-    known, made = program(REACHED, "default")
-    run = KernelRun(made, tmp_path)
+    known, compiled = program(REACHED, "default")
+    run = KernelRun(compiled, tmp_path)
     agrees(known, run, {"E": chain(12)})
     ways = Counter[str]()
     for number in range(8):
@@ -91,16 +91,16 @@ def test_the_default_gives_up_the_exact_way_where_it_is_dearer(tmp_path: Path) -
 
 
 def test_centroids_at_rest_are_run_again_all_the_same(tmp_path: Path) -> None:
-    known, made = program(EXACT["means"], "default")
-    run = KernelRun(made, tmp_path)
+    known, compiled = program(EXACT["means"], "default")
+    run = KernelRun(compiled, tmp_path)
     for x in (0.5, 0.25, 3.5):
         agrees(known, run, {"P": [((0.0, 0.0), 3), ((4.0, 4.0), 3), ((x, x), 1)]})
         assert way(run)["way"] == "recompute"
 
 
 def test_loops_that_move_everywhere_are_run_again(tmp_path: Path) -> None:
-    known, made = program(EXACT["pagerank"], "default")
-    run = KernelRun(made, tmp_path)
+    known, compiled = program(EXACT["pagerank"], "default")
+    run = KernelRun(compiled, tmp_path)
     for more in (2, 3, 5):
         agrees(
             known,
@@ -112,8 +112,8 @@ def test_loops_that_move_everywhere_are_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [40, 400])
 def test_an_exact_batch_reads_what_it_changes(size: int, tmp_path: Path) -> None:
-    _, made = program(REACHED, "exact")
-    run = KernelRun(made, tmp_path)
+    _, compiled = program(REACHED, "exact")
+    run = KernelRun(compiled, tmp_path)
     run.step({"E": [((1, n), 1) for n in range(2, size)]})
     run.step({"E": [((5, 10_001), 1), ((10_001, 10_002), 1)]})
     assert sum(run.worked.read) <= 30
@@ -130,8 +130,8 @@ def test_what_an_exact_batch_reads_does_not_grow_with_the_graph(name: str, tmp_p
             (10 * island + n, 10 * island + n + 1) for island in range(islands) for n in range(1, 6)
         ]
         roads = [(1, 10 * island + 1) for island in range(1, islands)] if name == "shortest" else []
-        known, made = program(EXACT[name], "exact")
-        run = KernelRun(made, tmp_path / str(islands))
+        known, compiled = program(EXACT[name], "exact")
+        run = KernelRun(compiled, tmp_path / str(islands))
         batches: list[Batch] = [
             {"E": [(edge, 1) for edge in edges], "W": [((*e, 2), 1) for e in (*edges, *roads)]},
             {"E": [((6, 11), 1), ((23, 24), -1)], "W": [((6, 12, 1), 1), ((23, 24, 2), -1)]},
@@ -146,16 +146,16 @@ def test_what_an_exact_batch_reads_does_not_grow_with_the_graph(name: str, tmp_p
 
 @pytest.mark.parametrize("name", ["reached", "pagerank-until", "factors"])
 def test_stages_answer_as_one_place_does(name: str, tmp_path: Path) -> None:
-    known, made = program(ALL[name], "default")
-    first = KernelRun(made, tmp_path / "first")
+    known, compiled = program(ALL[name], "default")
+    first = KernelRun(compiled, tmp_path / "first")
 
     @fewest
     @given(histories(3))
-    def tried(history: list[Batch]) -> None:
+    def run_history(history: list[Batch]) -> None:
         known.again()
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        run = StagedRun(made, folder, physical=first.physical)
+        run = StagedRun(compiled, folder, physical=first.physical)
         for batch in history:
             agrees(known, run, batch)
 
-    tried()
+    run_history()

@@ -34,7 +34,7 @@ from tests.plan.odd import (
     history,
     odd_loop,
 )
-from tests.plan.stepping import Run, inserted, r
+from tests.plan.stepping import Run, insertions, r
 
 WAYS: list[LoopMode] = ["exact", "default", "recompute"]
 SEEDS = 2
@@ -43,14 +43,14 @@ SEEDS = 2
 def kernel(
     known: Loops, iterate: LoopMode, folder: Path, physical: Physical | None = None
 ) -> KernelRun:
-    made = program_of([known.item], known.script, iteration=LoopSettings(iterate))
-    run = KernelRun(made, folder, physical=physical)
+    program = program_of([known.item], known.script, iteration=LoopSettings(iterate))
+    run = KernelRun(program, folder, physical=physical)
     run.env.world.max_steps = MOST_STEPS
     return run
 
 
-def stepped(known: Loops, run: KernelRun, batch: Batch) -> bool:
-    """A batch that is right, or fails as the batch loop does and changes nothing."""
+def runs_or_fails_alike(known: Loops, run: KernelRun, batch: Batch) -> bool:
+    """Whether a batch succeeds; if not, it fails as the batch loop does and changes nothing."""
 
     def step() -> Value:
         run.step(canonical(batch))
@@ -77,7 +77,7 @@ def test_odd_values_in_odd_batches(name: str, tmp_path: Path) -> None:
             run = kernel(known, iterate, tmp_path / f"{iterate}{seed}", physical)
             physical = run.physical
             for batch in history(Random(f"{name} {seed}"), known.names):
-                if not stepped(known, run, batch):
+                if not runs_or_fails_alike(known, run, batch):
                     break
                 ways.update(note["way"] for note in notes(run))
     assert ways["recompute"] > 0
@@ -109,11 +109,11 @@ def test_what_is_stated_of_odd_values_holds(name: str, tmp_path: Path) -> None:
         error: dict[str, Any] = {}
         for batch in history(Random(f"{name} {seed}"), known.names):
             run.step(canonical(batch))
-            for each, rows in canonical(batch).items():
-                known.data[each].merge(Weighted(rows))
+            for stream, rows in canonical(batch).items():
+                known.data[stream].merge(Weighted(rows))
             error = next((note["error"] for note in notes(run)), error)
             kinds[error["kind"]] += 1
-            expected, got = known.expected(), run.answer()
+            expected, got = known.evaluator_answer(), run.answer()
             if error["kind"] == "resynchronised":
                 assert identical(expected, got), f"{show(expected)}\n{show(got)}"
             elif error["kind"] == "bound":
@@ -141,11 +141,11 @@ def test_a_batch_that_fails_changes_nothing(name: str, iterate: LoopMode, tmp_pa
     known = failing_loop(name, "recompute")
     run = kernel(known, iterate, tmp_path)
     _, before, bad, instead = FAILING[name]
-    assert all(stepped(known, run, batch) for batch in before)
-    assert not stepped(known, run, bad)
-    assert not stepped(known, run, bad)
-    assert stepped(known, run, {})
-    assert stepped(known, run, instead)
+    assert all(runs_or_fails_alike(known, run, batch) for batch in before)
+    assert not runs_or_fails_alike(known, run, bad)
+    assert not runs_or_fails_alike(known, run, bad)
+    assert runs_or_fails_alike(known, run, {})
+    assert runs_or_fails_alike(known, run, instead)
 
 
 @pytest.mark.parametrize("iterate", WAYS)
@@ -156,7 +156,7 @@ def test_a_limit_that_is_null_allows_no_step(
     run = Run(f"repeat v = (select x.A from x in R) step select a + 1 from a in v limit {limit}")
     program = program_of([run.item], run.script, iteration=LoopSettings(iterate))
     kernel_run = KernelRun(program, tmp_path)
-    kernel_run.step(inserted(R=[r(1, 0, 0.0, "a"), r(5, 0, 0.0, "a")]))
+    kernel_run.step(insertions(R=[r(1, 0, 0.0, "a"), r(5, 0, 0.0, "a")]))
     assert identical(kernel_run.answer(), Bag([1 + steps, 5 + steps]))
 
 

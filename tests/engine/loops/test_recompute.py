@@ -166,8 +166,8 @@ QUERIES = {
 
 
 @cache
-def prepared(text: str) -> tuple[Program, list[LoopOp]]:
-    """The loops of a query, as the kernel runs them."""
+def program_and_loops(text: str) -> tuple[Program, list[LoopOp]]:
+    """The program of a query, and its loops as the engine runs them."""
     script = infer_script(parse_script(SourceText(f"{STREAMS}incr {text};")), Catalog())
     program = program_of([script.items[-1]], script)
     return program, [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
@@ -186,7 +186,7 @@ def world(program: Program) -> Environment:
     return env
 
 
-def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
+def reference_result(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
     env = world(program)
     for variable, rows in zip(loop.node.variables, inputs, strict=True):
         env = env.bind(variable, Bag([row for row, weight in rows for _ in range(weight)]))
@@ -202,7 +202,7 @@ def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, LoopStats]
     return recompute_loop(loop, given, context)
 
 
-def found(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
+def engine_result(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
     try:
         rows, _ = run(program, loop, inputs)
     except DataError as problem:
@@ -243,35 +243,35 @@ def of_type(type_: Type) -> st.SearchStrategy[Value]:
 @st.composite
 def inputs_of(draw: st.DrawFn, loop: LoopOp) -> Given:
     """Different rows for each input, with weights."""
-    found = []
+    inputs = []
     for layout in loop.layouts:
         rows = draw(st.lists(of_layout(layout), max_size=draw(st.sampled_from([0, 3, 12]))))
         different = {encode(row): row for row in rows}
         weight = st.sampled_from([1, 1, 1, 2])
-        found.append([(row, draw(weight)) for row in different.values()])
-    return found
+        inputs.append([(row, draw(weight)) for row in different.values()])
+    return inputs
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @fewer
 @given(st.data())
 def test_rows_are_those_of_the_loop(name: str, data: st.DataObject) -> None:
-    program, loops = prepared(QUERIES[name])
+    program, loops = program_and_loops(QUERIES[name])
     with deep_recursion():
         for loop in loops:
             inputs = data.draw(inputs_of(loop))
-            assert found(program, loop, inputs) == wanted(program, loop, inputs)
+            assert engine_result(program, loop, inputs) == reference_result(program, loop, inputs)
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @fewer
 @given(st.data())
 def test_many_pairs_in_chunks(name: str, data: st.DataObject) -> None:
-    program, loops = prepared(QUERIES[name])
+    program, loops = program_and_loops(QUERIES[name])
     with deep_recursion(), mock.patch.object(joins, "MOST_PAIRS", 3):
         for loop in loops:
             inputs = data.draw(inputs_of(loop))
-            assert found(program, loop, inputs) == wanted(program, loop, inputs)
+            assert engine_result(program, loop, inputs) == reference_result(program, loop, inputs)
 
 
 # --- what is remembered ----------------------------------------------------------------------
@@ -283,7 +283,7 @@ def edges(*pairs: tuple[int, int]) -> list[tuple[Value, int]]:
 
 def calls(text: str, inputs: Given) -> tuple[LoopStats, int, int]:
     """How often keys are numbered and looked up in a loop."""
-    program, (loop,) = prepared(text)
+    program, (loop,) = program_and_loops(text)
     count = mock.Mock(wraps=recompute_columns.number_keys)
     asked = mock.Mock(wraps=look_up)
     with (
@@ -292,7 +292,7 @@ def calls(text: str, inputs: Given) -> tuple[LoopStats, int, int]:
         mock.patch.object(joins, "look_up", asked),
     ):
         _, ran = run(program, loop, inputs)
-    assert found(program, loop, inputs) == wanted(program, loop, inputs)
+    assert engine_result(program, loop, inputs) == reference_result(program, loop, inputs)
     return ran, count.call_count, asked.call_count
 
 
@@ -319,21 +319,21 @@ def test_keys_that_move_are_looked_up_again() -> None:
 
 
 def test_steps_end_where_nothing_moves() -> None:
-    program, (loop,) = prepared(REACHED_LIMIT)
+    program, (loop,) = program_and_loops(REACHED_LIMIT)
     _, ran = run(program, loop, [edges((1, 2))])
     assert ran == LoopStats(2, 4, 1)
 
 
 def test_without_an_end() -> None:
-    program, (loop,) = prepared(FLAGGED)
+    program, (loop,) = program_and_loops(FLAGGED)
     inputs: Given = [[((1, 1e300), 1)], [((1, (1,)), 3)]]
     with deep_recursion():
-        assert "R202" in str(wanted(program, loop, inputs))
-        assert found(program, loop, inputs) == wanted(program, loop, inputs)
+        assert "R202" in str(reference_result(program, loop, inputs))
+        assert engine_result(program, loop, inputs) == reference_result(program, loop, inputs)
 
 
 def test_rows_that_move_count_in_both_directions() -> None:
-    program, (loop,) = prepared(GROWING)
+    program, (loop,) = program_and_loops(GROWING)
     _, ran = run(program, loop, [edges((1, 2), (1, 3), (2, 1), (3, 1))])
     assert ran == LoopStats(5, 2 + 1 + 2 + 1 + 2, 5 * 3)
 
@@ -353,7 +353,7 @@ COLUMNS: dict[Type, tuple[list[Value], Any]] = {
 
 
 @st.composite
-def keyed(draw: st.DrawFn) -> tuple[tuple[Type, ...], Keyed, Keyed]:
+def keys_of_two_sources(draw: st.DrawFn) -> tuple[tuple[Type, ...], Keyed, Keyed]:
     """The types of keys, and two sources of them."""
     types = tuple(draw(st.lists(st.sampled_from(list(COLUMNS)), max_size=3)))
     return types, draw(source(types)), draw(source(types))
@@ -382,7 +382,7 @@ def bytes_of(types: tuple[Type, ...], given: Keyed) -> list[bytes]:
     return Keys(columns, types, None, count).key_bytes().bytes_at(np.arange(count))
 
 
-@given(keyed())
+@given(keys_of_two_sources())
 def test_same_numbers_for_the_same_keys(
     given: tuple[tuple[Type, ...], Keyed, Keyed],
 ) -> None:
@@ -392,8 +392,8 @@ def test_same_numbers_for_the_same_keys(
     assert len(set(zip(first, numbers.of_row.tolist(), strict=True))) == len(set(first))
     assert len(set(numbers.of_row.tolist())) == len(set(first))
     known = dict(zip(first, numbers.of_row.tolist(), strict=True))
-    found = look_up(numbers, two[0], two[1]).tolist()
-    for key, number in zip(second, found, strict=True):
+    positions = look_up(numbers, two[0], two[1]).tolist()
+    for key, number in zip(second, positions, strict=True):
         if key in known:
             assert number == known[key]
         else:

@@ -64,14 +64,14 @@ def as_bytes(row: Row) -> Bytes:
 
 def in_bytes(columns: Iterable[Any], types: Iterable[Type], count: int) -> list[Bytes]:
     """The canonical bytes of the values of columns, row by row."""
-    made = [
+    encoded = [
         [encode(value) for value in column_values(column, type_)]
         for column, type_ in zip(columns, types, strict=True)
     ]
-    return [tuple(each[i] for each in made) for i in range(count)]
+    return [tuple(column[i] for column in encoded) for i in range(count)]
 
 
-def listed(content: SortedRows) -> list[tuple[Bytes, int]]:
+def rows_of_content(content: SortedRows) -> list[tuple[Bytes, int]]:
     """The rows of a content with their weights."""
     schema = content.schema
     rows = in_bytes(content.columns, (*schema.keys, *schema.rest), len(content))
@@ -98,12 +98,16 @@ class Model:
             return [Falling(b) if f else b for b, f in zip(row[width:], falls, strict=True)]
 
         rows = [row for row, weight in self.weights.items() if weight and row[:width] == key]
-        found = [(row, self.weights[row]) for row in sorted(rows, key=rank)]
+        rows_of_key = [(row, self.weights[row]) for row in sorted(rows, key=rank)]
         most = self.schema.most
         if most is None:
-            return found
-        total = sum(weight for _, weight in found)
-        return ranked(found, total - most, total) if self.schema.last else ranked(found, 0, most)
+            return rows_of_key
+        total = sum(weight for _, weight in rows_of_key)
+        return (
+            rows_between_ranks(rows_of_key, total - most, total)
+            if self.schema.last
+            else rows_between_ranks(rows_of_key, 0, most)
+        )
 
     def present(self) -> list[Bytes]:
         """The keys that have rows."""
@@ -111,15 +115,17 @@ class Model:
         return sorted({row[:width] for row, weight in self.weights.items() if weight})
 
 
-def ranked(rows: list[tuple[Bytes, int]], start: int, stop: int) -> list[tuple[Bytes, int]]:
-    """The rows between two ranks, with how many of their ranks are between."""
-    found, before = [], 0
+def rows_between_ranks(
+    rows: list[tuple[Bytes, int]], start: int, stop: int
+) -> list[tuple[Bytes, int]]:
+    """The rows between two ranks, each with the number of its ranks between them."""
+    selected, before = [], 0
     for row, weight in rows:
         here = min(before + weight, stop) - max(before, start, 0)
         before += weight
         if here > 0:
-            found.append((row, here))
-    return found
+            selected.append((row, here))
+    return selected
 
 
 @dataclass
@@ -139,11 +145,11 @@ class Asked:
     def by_place(self, places: Any, content: SortedRows) -> list[list[tuple[Bytes, int]]]:
         """The rows of each asked key, in the order in which they come."""
         assert (np.diff(places) >= 0).all()
-        found: list[list[tuple[Bytes, int]]] = [[] for _ in self.in_bytes]
-        for place, row in zip(places.tolist(), listed(content), strict=True):
+        groups: list[list[tuple[Bytes, int]]] = [[] for _ in self.in_bytes]
+        for place, row in zip(places.tolist(), rows_of_content(content), strict=True):
             assert row[0][: len(content.schema.keys)] == self.in_bytes[place]
-            found[place].append(row)
-        return found
+            groups[place].append(row)
+        return groups
 
 
 @dataclass
@@ -163,11 +169,11 @@ class Kept:
     def add(self, rows: Sequence[tuple[Row, int]]) -> None:
         """Take in a change."""
         delta = change(self.schema, rows)
-        made = plan_writes(self.table, self.reader, delta, self.turn, range(BUCKETS))
-        parts = [(written.content, written.counts) for written in made.written]
+        writes = plan_writes(self.table, self.reader, delta, self.turn, range(BUCKETS))
+        parts = [(written.content, written.counts) for written in writes.written]
         runs = write_segments(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
-        pairs = list(zip(runs, made.written, strict=True))
-        self.table = made.kept.with_segments(
+        pairs = list(zip(runs, writes.written, strict=True))
+        self.table = writes.kept.with_segments(
             [run for run, written in pairs if not written.base],
             [run for run, written in pairs if written.base],
         )
@@ -176,4 +182,6 @@ class Kept:
 
     def everything(self) -> list[tuple[Bytes, int]]:
         """All rows as they lie in the table once it is merged."""
-        return [row for b in range(BUCKETS) for row in listed(scan(self.table, self.reader, b))]
+        return [
+            row for b in range(BUCKETS) for row in rows_of_content(scan(self.table, self.reader, b))
+        ]

@@ -36,9 +36,9 @@ from incmrql.types.model import DOUBLE, INT, LONG, STRING
 from incmrql.values import Value, show
 from tests.effort import scale
 from tests.engine.kernels import KernelRun
-from tests.engine.store.tables import Asked, Row, change, listed, weak
+from tests.engine.store.tables import Asked, Row, change, rows_of_content, weak
 from tests.engine.store.test_ordered import MOST, ORDERED, UNORDERED, VALUES
-from tests.engine.test_engine import prepared
+from tests.engine.test_engine import compile_query
 from tests.plan.stepping import ALL, r, s
 
 BUCKETS = 3
@@ -83,20 +83,20 @@ def with_parts(content: SortedRows, random: Random) -> SortedRows:
 
 def add(table: StateTable, reader: Reader, delta: SortedRows, turn: int) -> StateTable:
     """The table after a change."""
-    made = plan_writes(table, reader, delta, turn, range(BUCKETS))
-    parts = [(written.content, written.counts) for written in made.written]
+    writes = plan_writes(table, reader, delta, turn, range(BUCKETS))
+    parts = [(written.content, written.counts) for written in writes.written]
     runs = (
         write_segments(reader.folder, f"{turn:06d}-{uuid.uuid4().hex}.run", parts) if parts else []
     )
-    pairs = list(zip(runs, made.written, strict=True))
-    return made.kept.with_segments(
+    pairs = list(zip(runs, writes.written, strict=True))
+    return writes.kept.with_segments(
         [run for run, written in pairs if not written.base],
         [run for run, written in pairs if written.base],
     )
 
 
 def plain(content: SortedRows) -> Any:
-    return listed(content), {name: part.tolist() for name, part in content.parts.items()}
+    return rows_of_content(content), {name: part.tolist() for name, part in content.parts.items()}
 
 
 @dataclass(frozen=True)
@@ -115,21 +115,25 @@ def look_ups(schema: TableSchema, random: Random) -> Iterator[Question]:
     keys = asked.hashes, asked.keys
 
     def weights(table: StateTable, reader: Reader) -> Any:
-        found, parts = look_up(table, reader, touched)
-        return found.tolist(), {name: part.tolist() for name, part in parts.items()}
+        counts, parts = look_up(table, reader, touched)
+        return counts.tolist(), {name: part.tolist() for name, part in parts.items()}
 
-    def placed(found: tuple[Any, SortedRows]) -> Any:
-        return found[0].tolist(), plain(found[1])
+    def plain_answer(answer: tuple[Any, SortedRows]) -> Any:
+        return answer[0].tolist(), plain(answer[1])
 
     yield Question("look_up", weights)
-    yield Question("grouped", lambda t, r: placed(grouped_rows(t, r, *keys)))
-    yield Question("partners", lambda t, r: [placed(each) for each in partners(t, r, *keys)])
+    yield Question("grouped", lambda t, r: plain_answer(grouped_rows(t, r, *keys)))
+    yield Question(
+        "partners", lambda t, r: [plain_answer(answer) for answer in partners(t, r, *keys)]
+    )
     if not schema.ordered:
         return
     yield Question("totals", lambda t, r: totals(t, r, None, *keys).tolist())
-    yield Question("front", lambda t, r: placed(front(t, r, None, *keys, 2)))
+    yield Question("front", lambda t, r: plain_answer(front(t, r, None, *keys, 2)))
     starts = np.full(len(asked.hashes), 1)
-    yield Question("at", lambda t, r: placed(rows_between(t, r, None, *keys, starts, starts + 2)))
+    yield Question(
+        "at", lambda t, r: plain_answer(rows_between(t, r, None, *keys, starts, starts + 2))
+    )
     if not schema.keys and schema.most is None:
         yield Question("ranks", lambda t, r: ranks_of(t, r, None, touched).tolist())
 
@@ -171,7 +175,7 @@ def kinds_of_bytes(folder: Path, run: Segment) -> dict[str, list[tuple[int, int]
     section = pa.py_buffer((folder / run.file).read_bytes()[run.offset :][: run.size])
     trailer = Trailer.of_section(section, run.checksum)
     assert trailer is not None
-    found: dict[str, list[tuple[int, int]]] = {
+    ranges: dict[str, list[tuple[int, int]]] = {
         "head": [(0, trailer.body[0])],
         "foot": [(trailer.body[1], trailer.size)],
         "trailer": [(trailer.size, run.size)],
@@ -183,14 +187,14 @@ def kinds_of_bytes(folder: Path, run: Segment) -> dict[str, list[tuple[int, int]
         for number, buffer in enumerate(table.column(name).chunk(0).buffers()):
             if buffer is not None and buffer.size:
                 start = buffer.address - data.address
-                found.setdefault(f"{name}.{number}", []).append((start, start + buffer.size))
-    return found
+                ranges.setdefault(f"{name}.{number}", []).append((start, start + buffer.size))
+    return ranges
 
 
-def flipped(
+def flip_bit(
     folder: Path, run: Segment, where: tuple[int, int], random: Random
 ) -> Callable[[], None]:
-    """Flip a bit of a run in its file; what is returned flips it back."""
+    """Flip a bit of a segment in its file; returns a function that flips it back."""
     path = folder / run.file
     whole = path.read_bytes()
     data = bytearray(whole)
@@ -237,12 +241,13 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
         looks = list(look_ups(schema, random))
         reads = list(merges(schema, random, folder))
         wanted = {
-            each.name: each.ask(table, Reader(folder, OpenSegments())) for each in looks + reads
+            question.name: question.ask(table, Reader(folder, OpenSegments()))
+            for question in looks + reads
         }
         for run in table.segments:
             for kind, places in kinds_of_bytes(folder, run).items():
                 for _ in range(FLIPS):
-                    back = flipped(folder, run, random.choice(places), random)
+                    back = flip_bit(folder, run, random.choice(places), random)
                     with pytest.raises(CheckpointError, match="R361"):
                         verify_segment(folder, run)
                     for question in (random.choice(looks), random.choice(reads)):
@@ -377,7 +382,7 @@ def some_batch(random: Random, count: int) -> dict[str, list[tuple[Value, int]]]
 def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Path) -> None:
     """The batch after a flip, and the whole answer after it, by a process that starts then."""
     random = Random(text)
-    _, program, physical = prepared(text, ALL)
+    _, program, physical = compile_query(text, ALL)
     kernel = KernelRun(program, tmp_path / "state", BUCKETS, physical)
     for count in (40, 10, 4):
         kernel.step(some_batch(random, count))
@@ -400,7 +405,7 @@ def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Pat
     for number in range(80):
         folder = Path(shutil.copytree(tmp_path / "state", tmp_path / str(number)))
         run = random.choice(runs)
-        flipped(folder, run, (0, run.size), random)
+        flip_bit(folder, run, (0, run.size), random)
         results.append(outcome(question, some, folder, run.file))
         shutil.rmtree(folder)
     assert results.count(None) > 8

@@ -55,12 +55,12 @@ class State:
             return
         locked = frozenset[tuple[str, int]]() if self.chore is None else self.chore.segment_ids
         limits = Limits(self.inline, locked)
-        made = plan_writes(self.table, self.reader, content, self.turn, range(BUCKETS), limits)
+        writes = plan_writes(self.table, self.reader, content, self.turn, range(BUCKETS), limits)
         name = f"{self.turn:06d}-{uuid.uuid4().hex}.run"
-        written = [(each.content, each.counts) for each in made.written]
+        written = [(segment.content, segment.counts) for segment in writes.written]
         runs = write_segments(self.reader.folder, name, written) if written else []
-        both = list(zip(runs, made.written, strict=True))
-        self.table = made.kept.with_segments(
+        both = list(zip(runs, writes.written, strict=True))
+        self.table = writes.kept.with_segments(
             [r for r, w in both if not w.base], [r for r, w in both if w.base]
         )
         self.turn += 1
@@ -83,10 +83,10 @@ class State:
 
     def check(self) -> None:
         whole = merge(self.model) if self.model else content_of([])
-        found = [scan(self.table, self.reader, bucket) for bucket in range(BUCKETS)]
+        parts = [scan(self.table, self.reader, bucket) for bucket in range(BUCKETS)]
         rows = {
             row: weight
-            for part in found
+            for part in parts
             for row, weight in zip(_rows(part), part.weights.tolist(), strict=True)
         }
         assert rows == dict(zip(_rows(whole), whole.weights.tolist(), strict=True))

@@ -22,7 +22,7 @@ from incmrql.engine.store.segments import OpenSegments, SegmentRows, verify_segm
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.types.model import DOUBLE, INT, STRING
 from tests.effort import fewest
-from tests.engine.store.tables import change, listed, weak
+from tests.engine.store.tables import change, rows_of_content, weak
 from tests.engine.store.test_ordered import MOST, ORDERED, UNORDERED, histories
 
 
@@ -31,7 +31,7 @@ def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-def gathered(parts: Sequence[SortedRows], most: int, folder: Path) -> SortedRows:
+def merge_on_disk(parts: Sequence[SortedRows], most: int, folder: Path) -> SortedRows:
     whole = ScratchTable(parts[0].schema, folder, sum(map(len, parts)))
     for piece in pieces([SegmentRows.of(part) for part in parts], most):
         whole.add(piece)
@@ -44,8 +44,8 @@ def same(one: Any, two: Any) -> bool:
     return one is None if two is None else one.tolist() == two.tolist()
 
 
-def counted(content: SortedRows, numbers: list[int]) -> SortedRows:
-    """A content with accumulators, of which one is not there for all."""
+def with_accumulators(content: SortedRows, numbers: list[int]) -> SortedRows:
+    """Rows with accumulators, one of which some parts lack."""
     if not len(content) or not numbers:
         return content
     given = np.resize(np.array(numbers, np.int64), len(content))
@@ -65,17 +65,17 @@ def test_pieces_are_the_whole(
         if data.draw(st.booleans()):
             patch.setattr(contents, "hash_keys", weak)
         parts = [change(schema, batch) for batch in history if batch]
-        parts = [counted(part, numbers) for part in parts if len(part)]
+        parts = [with_accumulators(part, numbers) for part in parts if len(part)]
         if not parts:
             return
         wanted = consolidate(concat(parts))
-        found = gathered(parts, most, tmp_path_factory.getbasetemp())
-    assert listed(found) == listed(wanted)
-    assert found.hashes.tolist() == wanted.hashes.tolist()
+        merged = merge_on_disk(parts, most, tmp_path_factory.getbasetemp())
+    assert rows_of_content(merged) == rows_of_content(wanted)
+    assert merged.hashes.tolist() == wanted.hashes.tolist()
     if len(wanted):
-        assert same(found.order, wanted.order)
-        assert same(found.before, np.cumsum(wanted.weights) if schema.ordered else None)
-    assert {n: c.tolist() for n, c in found.parts.items() if c.any()} == {
+        assert same(merged.order, wanted.order)
+        assert same(merged.before, np.cumsum(wanted.weights) if schema.ordered else None)
+    assert {n: c.tolist() for n, c in merged.parts.items() if c.any()} == {
         n: c.tolist() for n, c in wanted.parts.items() if c.any()
     }
 
@@ -98,7 +98,9 @@ def test_pieces_are_small_although_keys_are_few(schema: TableSchema, tmp_path: P
     sizes = [len(piece) for piece in pieces([SegmentRows.of(part) for part in parts], 100)]
     assert len(sizes) > 10
     assert max(sizes) <= 300
-    assert listed(gathered(parts, 100, tmp_path)) == listed(consolidate(concat(parts)))
+    assert rows_of_content(merge_on_disk(parts, 100, tmp_path)) == rows_of_content(
+        consolidate(concat(parts))
+    )
 
 
 def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
@@ -117,8 +119,8 @@ def test_a_run_is_written_with_its_checksum(tmp_path: Path) -> None:
     run = write_segment(tmp_path, "000001-x.run", whole.table(), {0: 27})
     verify_segment(tmp_path, run)
     assert run.rows == 27
-    found = OpenSegments().rows(tmp_path, run, schema).content()
-    assert listed(found) == listed(consolidate(concat(parts)))
+    content = OpenSegments().rows(tmp_path, run, schema).content()
+    assert rows_of_content(content) == rows_of_content(consolidate(concat(parts)))
     assert [path.name for path in tmp_path.iterdir()] == ["000001-x.run"], "scratch files are gone"
 
 

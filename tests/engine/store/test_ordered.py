@@ -51,8 +51,8 @@ from tests.engine.store.tables import (
     Row,
     as_bytes,
     change,
-    listed,
-    ranked,
+    rows_between_ranks,
+    rows_of_content,
     weak,
 )
 
@@ -150,24 +150,24 @@ def histories(
 def all_keys(schema: TableSchema, history: list[list[tuple[Row, int]]]) -> list[Row]:
     """The keys of a history, and some that are not there."""
     width = len(schema.keys)
-    found = [row[:width] for batch in history for row, _ in batch]
+    keys = [row[:width] for batch in history for row, _ in batch]
     if not width:
         return [()]
-    return [*found, *zip(*[VALUES[type_][:3] for type_ in schema.keys], strict=True)]
+    return [*keys, *zip(*[VALUES[type_][:3] for type_ in schema.keys], strict=True)]
 
 
 def check_rows(kept: Kept, asked: Asked, pool: list[Row]) -> None:
     """Look-ups, partners and groups are what the model says."""
     schema, model = kept.schema, kept.model
     touched = change(schema, [(row, 1) for row in {as_bytes(row): row for row in pool}.values()])
-    found, _ = look_up(kept.table, kept.reader, touched)
+    weights, _ = look_up(kept.table, kept.reader, touched)
     if schema.most is None:
-        assert found.tolist() == [model.weights[row] for row, _ in listed(touched)]
+        assert weights.tolist() == [model.weights[row] for row, _ in rows_of_content(touched)]
     for most_rows in (1, 3, 1000):
         sums: dict[tuple[int, Bytes], int] = defaultdict(int)
         for places, rows in partners(kept.table, kept.reader, asked.hashes, asked.keys, most_rows):
             assert len(places) == len(rows) <= most_rows
-            for place, (row, weight) in zip(places.tolist(), listed(rows), strict=True):
+            for place, (row, weight) in zip(places.tolist(), rows_of_content(rows), strict=True):
                 assert row[: len(schema.keys)] == asked.in_bytes[place]
                 sums[place, row] += weight
         if schema.most is None:
@@ -191,31 +191,32 @@ def check_order(kept: Kept, asked: Asked, extra: SortedRows | None, model: Model
     assert totals(*where).tolist() == sizes
     for count in (1, 2, 5, 100):
         first = asked.by_place(*front(*where, count))
-        assert first == [ranked(group, 0, count) for group in groups]
+        assert first == [rows_between_ranks(group, 0, count) for group in groups]
         last = asked.by_place(*front(*where, count, last=True))
         assert last == [
-            ranked(group, size - count, size) for group, size in zip(groups, sizes, strict=True)
+            rows_between_ranks(group, size - count, size)
+            for group, size in zip(groups, sizes, strict=True)
         ]
     for start, length in ((0, 1), (1, 1), (2, 3), (-1, 3), (3, 0), (0, 100)):
         shifts = np.arange(len(groups)) % 3
         starts, stops = start + shifts, start + shifts + length
-        found = asked.by_place(*rows_between(*where, starts, stops))
+        spans = asked.by_place(*rows_between(*where, starts, stops))
         find_spans = zip(groups, starts.tolist(), stops.tolist(), strict=True)
-        assert found == [ranked(*each) for each in find_spans]
+        assert spans == [rows_between_ranks(*span) for span in find_spans]
 
 
 def check_everything(kept: Kept) -> None:
     """A scan gives each row once, sorted, whatever the history; runs say what they hold."""
     wanted = {row: n for key in kept.model.present() for row, n in kept.model.of_key(key)}
-    found = kept.everything()
-    assert len(found) == len(wanted)
-    assert dict(found) == wanted
+    rows = kept.everything()
+    assert len(rows) == len(wanted)
+    assert dict(rows) == wanted
     together = change(kept.schema, [])
     for run in kept.table.segments:
         together = merge([together, kept.reader.read(kept.table, run)])
         assert len(kept.reader.read(kept.table, run)) == run.rows
-    assert listed(together) == found
-    assert sum(len(part) for _, part in by_bucket(together, BUCKETS)) == len(found)
+    assert rows_of_content(together) == rows
+    assert sum(len(part) for _, part in by_bucket(together, BUCKETS)) == len(rows)
 
 
 def run_history(folder: Path, schema: TableSchema, history: list[list[tuple[Row, int]]]) -> None:
@@ -285,18 +286,18 @@ def check_sorted(data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(rows))
     cut = data.draw(st.integers(0, len(rows)))
     whole = change(schema, rows)
-    assert listed(change(schema, shuffled)) == listed(whole)
+    assert rows_of_content(change(schema, shuffled)) == rows_of_content(whole)
     halves = [change(schema, shuffled[:cut]), change(schema, shuffled[cut:])]
-    assert listed(merge(halves)) == listed(whole)
-    assert listed(consolidate(concat(halves[::-1]))) == listed(whole)
+    assert rows_of_content(merge(halves)) == rows_of_content(whole)
+    assert rows_of_content(consolidate(concat(halves[::-1]))) == rows_of_content(whole)
     model = Model(schema)
     model.add(rows)
     hashes, keys, of_row = keys_of_rows(whole)
     assert len(hashes) == len(keys) == len(model.present())
-    found: list[list[tuple[Bytes, int]]] = [[] for _ in hashes]
-    for place, row in zip(of_row.tolist(), listed(whole), strict=True):
-        found[place].append(row)
-    assert sorted(found) == sorted(model.of_key(key) for key in model.present())
+    groups: list[list[tuple[Bytes, int]]] = [[] for _ in hashes]
+    for place, row in zip(of_row.tolist(), rows_of_content(whole), strict=True):
+        groups[place].append(row)
+    assert sorted(groups) == sorted(model.of_key(key) for key in model.present())
 
 
 def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
@@ -339,13 +340,15 @@ def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
     assert kept.reader.tally.rows == 0
     for rank in chance.integers(0, size, 20).tolist():
         kept.reader.tally.rows = 0
-        found = asked.by_place(*rows_between(*where, np.array([rank]), np.array([rank + 2])))
-        assert found == [ranked(group, rank, rank + 2)]
+        rows = asked.by_place(*rows_between(*where, np.array([rank]), np.array([rank + 2])))
+        assert rows == [rows_between_ranks(group, rank, rank + 2)]
         assert kept.reader.tally.rows <= 100
     for last in (False, True):
         kept.reader.tally.rows = 0
         (some,) = asked.by_place(*front(*where, 3, last=last))
-        assert some == (ranked(group, size - 3, size) if last else ranked(group, 0, 3))
+        assert some == (
+            rows_between_ranks(group, size - 3, size) if last else rows_between_ranks(group, 0, 3)
+        )
         assert kept.reader.tally.rows <= 200
     kept.reader.tally.rows = 0
     grouped_rows(kept.table, kept.reader, asked.hashes, asked.keys)

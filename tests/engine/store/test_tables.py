@@ -47,21 +47,21 @@ class Kept:
     turn: int = 0
 
     def add(self, numbers: dict[int, int]) -> None:
-        made = plan_writes(self.table, self.reader, change(numbers), self.turn, range(BUCKETS))
-        parts = [(written.content, written.counts) for written in made.written]
+        writes = plan_writes(self.table, self.reader, change(numbers), self.turn, range(BUCKETS))
+        parts = [(written.content, written.counts) for written in writes.written]
         runs = write_segments(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
-        pairs = list(zip(runs, made.written, strict=True))
-        self.table = made.kept.with_segments(
+        pairs = list(zip(runs, writes.written, strict=True))
+        self.table = writes.kept.with_segments(
             [run for run, written in pairs if not written.base],
             [run for run, written in pairs if written.base],
         )
-        self.rewritten += made.rewritten
+        self.rewritten += writes.rewritten
         self.turn += 1
 
     def weights(self, keys: list[int]) -> list[int]:
         touched = change(dict.fromkeys(keys, 1))
-        found, _ = look_up(self.table, self.reader, touched)
-        by_key = dict(zip(touched.keys.columns[0].to_pylist(), found.tolist(), strict=True))
+        weights, _ = look_up(self.table, self.reader, touched)
+        by_key = dict(zip(touched.keys.columns[0].to_pylist(), weights.tolist(), strict=True))
         return [by_key[key] for key in keys]
 
     def everything(self) -> list[tuple[int, int, int]]:
@@ -110,9 +110,9 @@ def test_a_table_holds_the_sum_of_its_changes(tmp_path_factory: pytest.TempPathF
     def holds(changes: list[dict[int, int]]) -> None:
         kept = Kept(Reader(folder, OpenSegments()))
         total: Counter[int] = Counter()
-        for each in changes:
-            kept.add(each)
-            total.update(each)
+        for numbers in changes:
+            kept.add(numbers)
+            total.update(numbers)
             keys = list(range(31))
             assert kept.weights(keys) == [total[key] for key in keys]
             held = [len(kept.reader.read(kept.table, run)) for run in kept.table.segments]

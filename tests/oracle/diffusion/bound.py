@@ -92,9 +92,9 @@ class Account:
         self.strays = (0.0,) * self.steps
         if self.keeps_ways:
             totals = [self._totals(rows) for rows in way]
-            for identity in {identity for each in totals for identity in each}:
-                *before, last = (each.get(identity, 0) for each in totals)
-                self.paths.put(identity, tuple(as_double(each - last) for each in before))
+            for identity in {identity for total in totals for identity in total}:
+                *before, last = (total.get(identity, 0) for total in totals)
+                self.paths.put(identity, tuple(as_double(units - last) for units in before))
         if not self.columns.steady:
             for identity in {*dict(self.columns.bits.items()), *dict(self.flow.stepped.items())}:
                 self._absence(identity)
@@ -104,11 +104,11 @@ class Account:
         return sizes.result + sizes.start + sizes.stepped
 
     def _totals(self, rows: Sequence[Value]) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
+        totals: dict[bytes, int] = {}
         for row in rows:
             identity = self.flow.split.identity(row)
-            found[identity] = found.get(identity, 0) + in_units(self.flow.split.values(row)[0])
-        return found
+            totals[identity] = totals.get(identity, 0) + in_units(self.flow.split.values(row)[0])
+        return totals
 
     # --- batches ---------------------------------------------------------------------------------
 
@@ -123,45 +123,45 @@ class Account:
             self.drift = math.inf
         if math.isinf(self.drift):
             return
-        most, turned = self._turned()
+        most, turned = self._changes_of_columns()
         cuts = [as_double(ring.cut) for ring in done.rings]
         flips = [as_double(ring.flipped) for ring in done.rings]
         started = as_double(sum(map(total, done.start.values())))
         late = sum(c ** (n - place) * cut for place, cut in enumerate(cuts))
-        late += sum((c ** (n - 1 - place) + c**n) * each for place, each in enumerate(flips))
-        self.drift += c**n * started + _decayed(c, turned, n) + late / (1.0 - c) + absent
+        late += sum((c ** (n - 1 - place) + c**n) * flip for place, flip in enumerate(flips))
+        self.drift += c**n * started + _decayed_sum(c, turned, n) + late / (1.0 - c) + absent
         self.drift += most * as_double(pending) / (1.0 - c) ** 2
         every = (sum(cuts) + 2.0 * sum(flips)) / (1.0 - c) + all_absent
         more = [
-            c**step * started + _decayed(c, turned, step) + every if step else 0.0
+            c**step * started + _decayed_sum(c, turned, step) + every if step else 0.0
             for step in range(n)
         ]
         self.strays = tuple(a + b for a, b in zip(self.strays, more, strict=True))
-        self._moved()
+        self._update_paths()
 
-    def _turned(self) -> tuple[float, list[float]]:
+    def _changes_of_columns(self) -> tuple[float, list[float]]:
         """The greatest change of a column, and what the changes make of the loop at each step.
 
         That is of how far the loop is from the result there.
         """
         columns = {
-            origin: {row: as_double(each) for row, each in column.items()}
+            origin: {row: as_double(units) for row, units in column.items()}
             for origin, column in self.columns.turned.items()
         }
         most = max((sum(map(abs, column.values())) for column in columns.values()), default=0.0)
-        found = []
+        distances = []
         for step, stray in enumerate(self.strays):
             sums: dict[bytes, float] = {}
             for origin, column in columns.items():
                 path = self.paths.get(origin)
                 if path is not None:
-                    for row, each in column.items():
-                        sums[row] = sums.get(row, 0.0) + each * path[step]
-            found.append(sum(map(abs, sums.values())) + most * stray)
-        return most, found
+                    for row, change in column.items():
+                        sums[row] = sums.get(row, 0.0) + change * path[step]
+            distances.append(sum(map(abs, sums.values())) + most * stray)
+        return most, distances
 
-    def _moved(self) -> None:
-        """Bring the known ways up to date: a step has had the rings up to its own."""
+    def _update_paths(self) -> None:
+        """Update the known paths: a step includes the rings up to its own."""
         done = self.flow.done
         zero = (0.0,) * self.steps
         for identity, (units,) in done.start.items():
@@ -170,7 +170,7 @@ class Account:
         for place, ring in enumerate(done.rings):
             for identity, (units,) in ring.moved.items():
                 path, far = self.paths.get(identity) or zero, as_double(units)
-                moved = (each - far if step <= place else each for step, each in enumerate(path))
+                moved = (value - far if step <= place else value for step, value in enumerate(path))
                 self.paths.put(identity, tuple(moved))
 
     def _absences(self, c: float) -> tuple[float, float]:
@@ -204,8 +204,8 @@ class Account:
 
     def _absence(self, identity: bytes) -> None:
         far = sum(
-            self.rate ** (self.steps - step) * as_double(abs(each))
-            for step, each in enumerate(self._missing(identity), 1)
+            self.rate ** (self.steps - step) * as_double(abs(missing))
+            for step, missing in enumerate(self._missing(identity), 1)
         )
         size = in_units(float(far))
         self.absent += size - (self.absences.get(identity) or 0)
@@ -243,6 +243,6 @@ class Account:
         self.absent, self.largest, self.batches = kept
 
 
-def _decayed(c: float, sizes: Sequence[float], step: int) -> float:
-    """What comes of the first sizes, one for each step, by another step."""
-    return sum(c ** (step - 1 - place) * each for place, each in enumerate(sizes[:step]))
+def _decayed_sum(c: float, sizes: Sequence[float], step: int) -> float:
+    """The sum of the sizes of the first steps, each decayed by the number of steps since."""
+    return sum(c ** (step - 1 - place) * size for place, size in enumerate(sizes[:step]))

@@ -61,13 +61,15 @@ class Means:
     @property
     def read(self) -> int:
         """How many rows were read since this was asked last."""
-        found, self._read = self._read, 0
-        return found
+        count, self._read = self._read, 0
+        return count
 
     @property
     def norm(self) -> float:
         """The sum of the sizes of all coordinates."""
-        return as_double(sum(total(self.split.units(each.row)) for each in self.centres.values()))
+        return as_double(
+            sum(total(self.split.units(centre.row)) for centre in self.centres.values())
+        )
 
     def take(self, _changes: Sequence[Weighted]) -> None:
         """Changes of the inputs, before the loop is run again."""
@@ -82,11 +84,11 @@ class Means:
     def follow(self, changes: Sequence[Weighted]) -> None:
         """Points that come and go."""
         self._begin()
-        centroids = Weighted((each.row, 1) for each in self.centres.values())
+        centroids = Weighted((centre.row, 1) for centre in self.centres.values())
         if not centroids:
             raise UnmeasuredError("there are no centroids")
         self._rank(changes[self.shape.ranked], centroids)
-        nearest = {encode(each.row): identity for identity, each in self._rows()}
+        nearest = {encode(centre.row): identity for identity, centre in self._rows()}
         for sign in (1, -1):
             self._assign(changes, sign, centroids, nearest)
 
@@ -94,8 +96,8 @@ class Means:
         """Know by the keys of points what pairs are made of."""
         one = Weighted([next((row, 1) for row, _ in centroids)])
         for row, weight in change:
-            found = self._run({self.shape.ranked: Weighted([(row, 1)])}, one)[self.shape.pairs]
-            for (key, _), _ in found:
+            pairs = self._run({self.shape.ranked: Weighted([(row, 1)])}, one)[self.shape.pairs]
+            for (key, _), _ in pairs:
                 known = self.ranked.get(encode(key))
                 rows = known.copy() if known else Weighted()
                 rows.add(row, weight)
@@ -122,8 +124,8 @@ class Means:
                 ranked.add(row, 1)
         if self.shape.ranked != feed:
             given[self.shape.ranked] = ranked
-        found = self._run(given, centroids)[self.shape.assigned]
-        for key, values in by_key(found).values():
+        assigned = self._run(given, centroids)[self.shape.assigned]
+        for key, values in by_key(assigned).values():
             self._give(nearest, key, values, sign)
 
     def _rows(self) -> list[tuple[bytes, Centre]]:
@@ -145,32 +147,32 @@ class Means:
         if centre is None:
             raise UnmeasuredError("a centroid has gone")
         change = Weighted(((centre.key, value), weight * sign) for value, weight in values)
-        made = self._taken_in(identity, change)
+        effect = self._apply(identity, change)
         group = self.state.groups.get(identity)
         self.is_lost |= group is None or group.counts[0] <= 0
-        rows = [each for each, weight in made if weight > 0]
+        rows = [row for row, weight in effect if weight > 0]
         if rows:
             self.centres.put(identity, Centre(centre.key, rows[0], centre.home))
-        elif made:
+        elif effect:
             self.centres.put(identity, None)
         self.points += values.total
 
-    def _taken_in(self, identity: bytes, change: Weighted) -> Weighted:
+    def _apply(self, identity: bytes, change: Weighted) -> Weighted:
         self.state.work = Work()
-        made = self.state.advance([change])
+        effect = self.state.advance([change])
         self.state.commit()
         self._read += self.state.work.read
         self._taken.append((identity, change))
-        self.change.merge(made)
-        return made
+        self.change.merge(effect)
+        return effect
 
     def _run(self, given: dict[int, Weighted], variable: Weighted) -> list[Weighted]:
         """The step over some rows alone."""
         program = Program(self.program, self.env)
         rows = [given.get(place) or Weighted() for place in range(len(self.program.inputs))]
-        found = program.run(rows, variable)
+        changes = program.run(rows, variable)
         self._read += program.read + len(variable)
-        return found
+        return changes
 
     # --- all again -------------------------------------------------------------------------------
 
@@ -178,17 +180,17 @@ class Means:
         """Be at the loop's own result, with the points that the last step gives each centroid."""
         if len(steps) < 2:
             raise UnmeasuredError("a loop without steps")
-        self.change = Weighted((each.row, -1) for each in self.centres.kept.values())
+        self.change = Weighted((centre.row, -1) for centre in self.centres.kept.values())
         self._old = (self.state, self._taken)
         self.state, self._taken = self._groups(), []
         self.centres.clear()
         self.ranked.clear()
         self.is_lost, self.points = False, 0
         last = Weighted((row, 1) for row in steps[-2])
-        found = self._run(dict(enumerate(given)), last)[self.shape.assigned]
-        for identity, (key, values) in by_key(found).items():
+        assigned = self._run(dict(enumerate(given)), last)[self.shape.assigned]
+        for identity, (key, values) in by_key(assigned).items():
             change = Weighted(((key, value), weight) for value, weight in values)
-            for row, _ in self._taken_in(identity, change):
+            for row, _ in self._apply(identity, change):
                 self.split.units(row)
                 self.centres.put(identity, Centre(key, row, row))
         if last:

@@ -66,7 +66,7 @@ class Columns:
         """Changes of the inputs, and labels that the variable may have from now on."""
         self._changes, self._touched = {}, set()
         last = self.program.looping.step[0]
-        fresh = self._entered(self.program.run(changes, Weighted())[last])
+        fresh = self._apply_entries(self.program.run(changes, Weighted())[last])
         self._expand([*fresh, *labels])
         norms = [self.norms.get(origin) or 0 for origin in self._changes]
         self.greatest = max(self.greatest, *norms, 0)
@@ -88,11 +88,11 @@ class Columns:
                     added.add(label, 1, identity)
             if not added:
                 return
-            labels = self._entered(self.program.moved(added)[last])
+            labels = self._apply_entries(self.program.run_variable(added)[last])
         self.is_closed = False
 
-    def _entered(self, change: Weighted) -> list[Value]:
-        """Entries that come and go; the labels of their rows that are not known yet."""
+    def _apply_entries(self, change: Weighted) -> list[Value]:
+        """Add and remove entries; returns the labels of their rows that are new."""
         fresh = []
         for (row, (origin, slope)), weight in change:
             label = self.split.label(row)
@@ -126,8 +126,8 @@ class Columns:
         constant = (
             self.split.units(row)[0] if weight > 0 and origin is not None else before.constant
         )
-        found = Row(origins, without, constant)
-        self.rows.put(identity, found if origins or without else None)
+        entry = Row(origins, without, constant)
+        self.rows.put(identity, entry if origins or without else None)
         self._touched.add(identity)
 
     # --- who is there ----------------------------------------------------------------------------
@@ -154,10 +154,10 @@ class Columns:
     def _bits(self, identity: bytes, starts: bool) -> int:
         row = self.rows.get(identity) or NO_ROW
         all_of_them = (1 << (self.steps + 1)) - 1
-        found = all_of_them if row.without else 0
+        bits = all_of_them if row.without else 0
         for origin in row.origins:
-            found |= (self.bits.get(origin) or 0) << 1
-        return (found & all_of_them & ~1) | int(starts)
+            bits |= (self.bits.get(origin) or 0) << 1
+        return (bits & all_of_them & ~1) | int(starts)
 
     def constant(self, identity: bytes) -> int:
         """What a row has for being there."""

@@ -80,31 +80,31 @@ class Flow:
         if self.columns is not None:
             self.columns.begin()
         looping = self.program.looping
-        found = self.program.run(changes, Weighted())
-        started = self._started(found[looping.initial[0]])
-        labels = [self.split.label(row) for row, _ in found[looping.initial[0]]]
-        labels += [self.split.label(row) for row, _ in found[looping.step[0]]]
-        differences = self._absorbed(found[looping.step[0]])
+        outputs = self.program.run(changes, Weighted())
+        started = self._apply_start(outputs[looping.initial[0]])
+        labels = [self.split.label(row) for row, _ in outputs[looping.initial[0]]]
+        labels += [self.split.label(row) for row, _ in outputs[looping.step[0]]]
+        differences = self._apply_step(outputs[looping.step[0]])
         if self.columns is not None:
             self.columns.take(changes, labels)
             if not self.columns.steady:
                 self.done.touched |= self.columns.follow(started)
         return differences
 
-    def _started(self, change: Weighted) -> dict[bytes, bool]:
-        """Take in a change of where the loop starts; which labels are there."""
-        found: dict[bytes, bool] = {}
+    def _apply_start(self, change: Weighted) -> dict[bytes, bool]:
+        """Apply a change of the initial value; returns whether each label is present."""
+        present: dict[bytes, bool] = {}
         for identity, count, units in _by_label(change, self.split):
             before = self.start.get(identity) or Sum(0, self.split.nothing)
             after = Sum(before.count + count, _plus(before.units, units))
             self._resize(identity, start=after)
-            found[identity] = after.count > 0
+            present[identity] = after.count > 0
             self.done.start[identity] = units
-        return found
+        return present
 
-    def _absorbed(self, change: Weighted, ring: Ring | None = None) -> dict[bytes, Units]:
-        """Take in a change of what the next step makes; the differences of its values."""
-        found: dict[bytes, Units] = {}
+    def _apply_step(self, change: Weighted, ring: Ring | None = None) -> dict[bytes, Units]:
+        """Apply a change of the next step's result; returns the differences of its values."""
+        differences: dict[bytes, Units] = {}
         came = {self.split.identity(row): row for row, weight in change if weight > 0}
         for identity, count, units in _by_label(change, self.split):
             before = self.stepped.get(identity) or Sum(0, self.split.nothing)
@@ -112,12 +112,12 @@ class Flow:
             if after.count > 1 and identity in came:
                 _check_alike(after, self.split.units(came[identity]))
             self._resize(identity, stepped=after)
-            found[identity] = units
+            differences[identity] = units
             if (before.count > 0) != (after.count > 0):
                 self.done.touched.add(identity)
                 if ring is not None:
                     ring.flipped += abs(self._constant(identity))
-        return found
+        return differences
 
     def _constant(self, identity: bytes) -> int:
         """What a row has for being there."""
@@ -136,8 +136,8 @@ class Flow:
             moves = self._moves(touched, differences, least, ring)
             if not moves:
                 return
-            found = self.program.moved(moves)
-            differences = self._absorbed(found[self.program.looping.step[0]], ring)
+            outputs = self.program.run_variable(moves)
+            differences = self._apply_step(outputs[self.program.looping.step[0]], ring)
             touched = set(differences)
         if not self.has_limit:
             for identity, units in differences.items():
@@ -153,7 +153,7 @@ class Flow:
         self, touched: Iterable[bytes], differences: Mapping[bytes, Units], least: int, ring: Ring
     ) -> Weighted:
         """Move the result by differences that are large enough, and hold the others back."""
-        found = Weighted()
+        moves = Weighted()
         for identity in touched:
             arrived = differences.get(identity, self.split.nothing)
             waiting = _plus(self._pending(identity), arrived)
@@ -161,11 +161,11 @@ class Flow:
             count = self._count(identity, before, total(waiting) > least)
             moved = self.split.nothing
             if count != (before.count if before else 0) or (count and total(waiting) > least):
-                moved = ring.moved[identity] = self._move(identity, before, count, waiting, found)
+                moved = ring.moved[identity] = self._move(identity, before, count, waiting, moves)
             self._hold_back(identity, _minus(waiting, moved))
             ring.cut += total(_minus(arrived, moved))
-        self.change.merge(found)
-        return found
+        self.change.merge(moves)
+        return moves
 
     def _count(self, identity: bytes, before: Held | None, is_large: bool) -> int:
         """How many rows a label is to have."""
@@ -180,7 +180,7 @@ class Flow:
         return now if is_large else 0
 
     def _move(
-        self, identity: bytes, before: Held | None, count: int, waiting: Units, found: Weighted
+        self, identity: bytes, before: Held | None, count: int, waiting: Units, moves: Weighted
     ) -> Units:
         """Put other rows in the place of a label's; by how much its values move."""
         old = before.units if before else self.split.nothing
@@ -188,16 +188,16 @@ class Flow:
         if count > 0:
             values = tuple(as_double(units, count) for units in _plus(old, waiting))
             after = Held(before.label if before else decode(identity), count, values)
-        self._put(identity, before, after, found)
+        self._put(identity, before, after, moves)
         return _minus(after.units if after else self.split.nothing, old)
 
     def _put(
-        self, identity: bytes, before: Held | None, after: Held | None, found: Weighted
+        self, identity: bytes, before: Held | None, after: Held | None, moves: Weighted
     ) -> None:
         if before is not None:
-            found.add(self.split.filled(before.label, before.values), -before.count)
+            moves.add(self.split.fill(before.label, before.values), -before.count)
         if after is not None:
-            found.add(self.split.filled(after.label, after.values), after.count)
+            moves.add(self.split.fill(after.label, after.values), after.count)
         self._resize(identity, held=after, is_held=True)
 
     def _pending(self, identity: bytes) -> Units:
@@ -218,19 +218,19 @@ class Flow:
         is_held: bool = False,
     ) -> None:
         """Put something else for a label, and bring the sums of sizes up to date."""
-        before = self._measured(identity)
+        before = self._parts_by_size(identity)
         if start is not None:
             self.start.put(identity, start if start.count else None)
         if stepped is not None:
             self.stepped.put(identity, stepped if stepped.count else None)
         if is_held:
             self.held.put(identity, held)
-        after = self._measured(identity)
+        after = self._parts_by_size(identity)
         kept = astuple(self.sizes)
         self.sizes = Sizes(*[k + a - b for k, a, b in zip(kept, after, before, strict=True)])
 
-    def _measured(self, identity: bytes) -> tuple[int, ...]:
-        """The part of a label in each of the sizes."""
+    def _parts_by_size(self, identity: bytes) -> tuple[int, ...]:
+        """What a label contributes to each of the sizes."""
         nothing = self.split.nothing
         held, start, stepped = (t.get(identity) for t in (self.held, self.start, self.stepped))
         result = held.units if isinstance(held, Held) else nothing
@@ -259,12 +259,12 @@ class Flow:
                 raise UnmeasuredError("rows of one label have different values")
             wanted[identity] = Held(label, (known.count if known else 0) + 1, values)
         moves = Weighted()
-        for identity in {*wanted, *[each for each, _ in self.held.items()]}:
+        for identity in {*wanted, *[held for held, _ in self.held.items()]}:
             before, after = self.held.get(identity), wanted.get(identity)
             if before != after:
                 self._put(identity, before, after, moves)
         self.change.merge(moves)
-        self._absorbed(self.program.moved(moves)[self.program.looping.step[0]])
+        self._apply_step(self.program.run_variable(moves)[self.program.looping.step[0]])
         self.pending.clear()
         self.sizes = replace(self.sizes, pending=0)
 
@@ -292,18 +292,18 @@ class Flow:
 
 def _by_label(change: Weighted, split: Split) -> list[tuple[bytes, int, Units]]:
     """What a change comes to for each label: rows, and the sum of their values."""
-    found: dict[bytes, tuple[int, Units]] = {}
+    totals: dict[bytes, tuple[int, Units]] = {}
     for row, weight in change:
         identity = split.identity(row)
-        count, units = found.get(identity, (0, split.nothing))
-        more = tuple(weight * each for each in split.units(row))
-        found[identity] = (count + weight, _plus(units, more))
-    return [(identity, *each) for identity, each in found.items() if each[0] or any(each[1])]
+        count, units = totals.get(identity, (0, split.nothing))
+        more = tuple(weight * unit for unit in split.units(row))
+        totals[identity] = (count + weight, _plus(units, more))
+    return [(identity, *total) for identity, total in totals.items() if total[0] or any(total[1])]
 
 
 def _check_alike(rows: Sum, values: Units) -> None:
     """Raise if the rows of a label, which were alike before, do not all have these values."""
-    if rows.units != tuple(rows.count * each for each in values):
+    if rows.units != tuple(rows.count * value for value in values):
         raise UnmeasuredError("rows of one label have different values")
 
 

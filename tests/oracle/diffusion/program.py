@@ -94,7 +94,7 @@ class Program:
     def run(self, given: Sequence[Weighted], variable: Weighted) -> list[Weighted]:
         """The change of every node."""
         try:
-            found = self._advanced(given, variable)
+            changes = self._advance(given, variable)
         except BaseException:
             for state in filter(None, self._states):
                 state.cancel()
@@ -105,13 +105,13 @@ class Program:
         for total, change in zip(self._inputs, given, strict=True):
             total.merge(change)
         self._variable.merge(variable)
-        return found
+        return changes
 
-    def moved(self, variable: Weighted) -> list[Weighted]:
+    def run_variable(self, variable: Weighted) -> list[Weighted]:
         """The change of every node for a change of the variable alone."""
         return self.run([Weighted() for _ in self.looping.inputs], variable)
 
-    def _advanced(self, given: Sequence[Weighted], variable: Weighted) -> list[Weighted]:
+    def _advance(self, given: Sequence[Weighted], variable: Weighted) -> list[Weighted]:
         known = dict(zip(self.looping.inputs, given, strict=True))
         known[self.looping.variables[0]] = variable
 
@@ -122,9 +122,9 @@ class Program:
             rows = evaluate(node.expr, self.env) if self._is_new else None
             return Weighted((row, 1) for row in rows or ())
 
-        found, work = node_changes(self.looping.nodes, self._states, outside)
-        self.read += sum(each.read for each in work)
-        return found
+        changes, work = node_changes(self.looping.nodes, self._states, outside)
+        self.read += sum(node_work.read for node_work in work)
+        return changes
 
     def commit(self) -> None:
         """Remember the batch."""
@@ -136,7 +136,7 @@ class Program:
         if self._was_new:
             self._start()
             return
-        back = [_negative(each) for each in self._inputs]
+        back = [_negative(rows) for rows in self._inputs]
         self.run(back, _negative(self._variable))
         self._forget()
 
@@ -147,6 +147,6 @@ class Program:
 
 
 def _negative(change: Weighted) -> Weighted:
-    found = Weighted()
-    found.merge(change, -1)
-    return found
+    negative = Weighted()
+    negative.merge(change, -1)
+    return negative

@@ -51,7 +51,7 @@ class Held:
     @property
     def units(self) -> Units:
         """The sum of the values of all rows."""
-        return tuple(self.count * in_units(each) for each in self.values)
+        return tuple(self.count * in_units(value) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Split:
 
     def values(self, row: Value) -> tuple[Value, ...]:
         """The values of a row."""
-        found = []
+        parts = []
         for path in self.paths:
             part = row
             for name in path:
                 part = part[name]
-            found.append(part)
-        return tuple(found)
+            parts.append(part)
+        return tuple(parts)
 
     def units(self, row: Value) -> Units:
         """The values of a row as numbers of units."""
@@ -89,13 +89,13 @@ class Split:
 
     def label(self, row: Value) -> Value:
         """The row with 0.0 in the places of its values."""
-        return self.filled(row, (0.0,) * len(self.paths))
+        return self.fill(row, (0.0,) * len(self.paths))
 
     def identity(self, row: Value) -> bytes:
         """What tells labels apart."""
         return encode(self.label(row))
 
-    def filled(self, label: Value, values: tuple[float, ...]) -> Value:
+    def fill(self, label: Value, values: tuple[float, ...]) -> Value:
         """The row of a label with these values."""
         for path, value in zip(self.paths, values, strict=True):
             label = _with(label, path, value)

@@ -79,31 +79,31 @@ class DiffusedState:
             rows.merge(change)
         self._pending.is_merged = True
         try:
-            change = self._advanced(changes)
+            change = self._advance(changes)
         except UnmeasuredError:
-            change = self._recomputed()
+            change = self._recompute()
         self.result.merge(change)
         self._pending.change = change
         return change
 
-    def _advanced(self, changes: Sequence[Weighted]) -> Weighted:
+    def _advance(self, changes: Sequence[Weighted]) -> Weighted:
         way = self._way
         if way is None:
             way = self._way = self._new()
             way.take(self.inputs)
-            return self._resynchronised(way)
+            return self._resynchronise(way)
         self.since += 1
         if self.settings.every is not None and self.since >= self.settings.every:
             way.take(changes)
-            return self._resynchronised(way)
+            return self._resynchronise(way)
         way.follow(changes)
         kind, figure, parts = way.told()
         self.error = Error(kind, figure, parts)
         most = self.settings.error
         passes = most is not None and not figure <= most * way.norm
         if passes or way.is_lost:
-            return self._resynchronised(way)
-        self._worked(way)
+            return self._resynchronise(way)
+        self._count_work(way)
         return way.change
 
     def _new(self) -> Vector | Means:
@@ -116,28 +116,28 @@ class DiffusedState:
         limit = self.node.term.limit
         return None if limit is None else max(evaluate(limit, self.env) or 0, 0)
 
-    def _resynchronised(self, way: Vector | Means) -> Weighted:
-        """Run the loop over all of its inputs, and go on from there."""
+    def _resynchronise(self, way: Vector | Means) -> Weighted:
+        """Run the loop over all of its inputs and continue from its result."""
         steps = self._run()
         way.reset(steps, self.inputs)
         self.since = 0
         self.error = Error("resynchronised", 0.0)
-        self._worked(way)
-        return self._replaced(steps[-1])
+        self._count_work(way)
+        return self._replace(steps[-1])
 
-    def _recomputed(self) -> Weighted:
-        """The loop's own result where it cannot be measured; the next batch tries again."""
+    def _recompute(self) -> Weighted:
+        """The loop's own result, for want of an error bound; the next batch tries again."""
         self._way, self.since = None, 0
         self.error = Error("resynchronised", 0.0)
-        return self._replaced(self._run()[-1])
+        return self._replace(self._run()[-1])
 
-    def _replaced(self, rows: Sequence[Value]) -> Weighted:
+    def _replace(self, rows: Sequence[Value]) -> Weighted:
         """The change from the last result to another one."""
         change = Weighted((row, 1) for row in rows)
         change.merge(self.result, -1)
         return change
 
-    def _worked(self, way: Vector | Means) -> None:
+    def _count_work(self, way: Vector | Means) -> None:
         self.work.read += way.read
 
     def _run(self) -> list[list[Value]]:
@@ -146,16 +146,16 @@ class DiffusedState:
         for variable, rows in zip(self.node.variables, self.inputs, strict=True):
             env = env.bind(variable, rows.bag())
             self.work.read += len(rows)
-        found: list[list[Value]] = []
+        steps: list[list[Value]] = []
 
         def step(values: list[Value]) -> list[Value]:
-            found.append(list(values[0]))
+            steps.append(list(values[0]))
             inner = env.bind(term.variables[0], values[0])
             return [Bag(elements(term.step[0], inner))]
 
         ending = Ending(term.flagged, self._limit(), env.world.max_steps)
         (last,) = iterate([Bag(elements(term.initial[0], env))], step, ending)
-        return [*found, list(last)]
+        return [*steps, list(last)]
 
     def commit(self) -> None:
         """Remember the batch."""

@@ -63,9 +63,9 @@ class Vector:
         programs = [self.flow.program]
         if self.flow.columns is not None:
             programs.append(self.flow.columns.program)
-        total = sum(each.read for each in programs)
-        for each in programs:
-            each.read = 0
+        total = sum(program.read for program in programs)
+        for program in programs:
+            program.read = 0
         return total
 
     @property

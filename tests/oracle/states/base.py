@@ -22,7 +22,7 @@ from incmrql.plan.nodes import Columns, Join, Linear, Repeated
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.values import Bag, Value, decode
-from tests.oracle.changes import by_key, narrowed
+from tests.oracle.changes import by_key, narrow_rows
 
 
 @dataclass(slots=True)
@@ -67,14 +67,14 @@ class LinearState:
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """f(ΔX)."""
-        found = Weighted()
+        result = Weighted()
         for value, weight in changes[0]:
             rows: list[Value] = [value]
             for variable, body in self.node.steps:
                 rows = [e for row in rows for e in _each(body, self.env.bind(variable, row))]
             for row in rows:
-                found.add(row, weight)
-        return found
+                result.add(row, weight)
+        return result
 
     def commit(self) -> None:
         """Nothing."""
@@ -101,10 +101,10 @@ class MergeState:
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """ΔX + ΔY."""
-        found = Weighted()
+        union = Weighted()
         for change in changes:
-            found.merge(change)
-        return found
+            union.merge(change)
+        return union
 
     def commit(self) -> None:
         """Nothing."""
@@ -137,15 +137,15 @@ class JoinState:
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY, for the keys that changed."""
-        found = Weighted()
+        change = Weighted()
         left, right = self._pending = self._by_key(changes)
         for identity, (key, rows) in left.items():
-            self._meet(key, rows, self._known(1, identity), found)
+            self._meet(key, rows, self._rows_of_key(1, identity), change)
             if identity in right:
-                self._meet(key, rows, right[identity][1], found)
+                self._meet(key, rows, right[identity][1], change)
         for identity, (key, rows) in right.items():
-            self._meet(key, self._known(0, identity), rows, found)
-        return found
+            self._meet(key, self._rows_of_key(0, identity), rows, change)
+        return change
 
     def take(self, changes: Sequence[Weighted]) -> None:
         """Remember changes without answering."""
@@ -156,17 +156,17 @@ class JoinState:
         both = zip(changes, self.node.columns, strict=True)
         return [_narrow_by_key(change, columns) for change, columns in both]
 
-    def _known(self, side: int, identity: bytes) -> Weighted:
+    def _rows_of_key(self, side: int, identity: bytes) -> Weighted:
         rows = self.sides[side].get(identity) or Weighted()
         self.work.read += len(rows)
         return rows
 
-    def _meet(self, key: Value, left: Weighted, right: Weighted, found: Weighted) -> None:
+    def _meet(self, key: Value, left: Weighted, right: Weighted, change: Weighted) -> None:
         for one, times in left:
             for other, weight in right:
                 group = (key, (Bag([one]), Bag([other])))
                 for row in _each(self.node.body, self.env.bind(self.node.group, group)):
-                    found.add(row, times * weight)
+                    change.add(row, times * weight)
 
     def commit(self) -> None:
         """Add the changes to the sides that are kept."""
@@ -217,10 +217,10 @@ class RepeatedState:
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """The loop again over all of its inputs, unless nothing changed."""
-        found = Weighted()
+        difference = Weighted()
         self._pending = None
         if self._has_run and not any(changes):
-            return found
+            return difference
         inputs = [rows.copy() for rows in self.inputs] or [Weighted() for _ in changes]
         env = self.env
         for variable, rows, change in zip(self.node.variables, inputs, changes, strict=True):
@@ -229,9 +229,9 @@ class RepeatedState:
             env = env.bind(variable, rows.bag())
         result = Weighted((row, 1) for row in elements(self.node.term, env))
         self._pending = inputs, result
-        found.merge(result)
-        found.merge(self.result, -1)
-        return found
+        difference.merge(result)
+        difference.merge(self.result, -1)
+        return difference
 
     def commit(self) -> None:
         """Remember inputs and result."""
@@ -262,8 +262,8 @@ def check_single(rows: Weighted) -> None:
 
 
 def _narrow_by_key(pairs: Weighted, columns: Columns) -> dict[bytes, tuple[Value, Weighted]]:
-    found = by_key(pairs).items()
-    return {identity: (key, narrowed(rows, columns)) for identity, (key, rows) in found}
+    groups = by_key(pairs).items()
+    return {identity: (key, narrow_rows(rows, columns)) for identity, (key, rows) in groups}
 
 
 def _each(body: typed.Expr, env: Environment) -> list[Value]:

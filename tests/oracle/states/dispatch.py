@@ -53,7 +53,7 @@ def node_changes(
     changes: list[Weighted] = []
     work: list[Work] = []
     for place, (node, state) in enumerate(zip(nodes, states, strict=True)):
-        below = [changes[each] for each in inputs(node)]
+        below = [changes[source] for source in inputs(node)]
         if state is None:
             change = outside(place)
             done = Work(taken=len(change))

@@ -16,9 +16,9 @@ from incmrql.plan.reading import limit_value, read_value
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.values import Bag, Value, encode
-from tests.oracle.changes import by_key, narrowed
+from tests.oracle.changes import by_key, narrow_rows
 from tests.oracle.states.base import Work, check_single
-from tests.oracle.sums import finished, taken_in
+from tests.oracle.sums import add_elements, rounded_aggregate
 from tests.oracle.tables import TableState
 
 _NOTHING = Weighted()
@@ -33,7 +33,7 @@ class _Group:
     numbers: tuple[Any, ...]
     tables: tuple[TableState, ...]
     rows: dict[int, Weighted] = field(default_factory=dict)
-    found: dict[int, Value] = field(default_factory=dict)
+    answers: dict[int, Value] = field(default_factory=dict)
     """What all values of a table, or all rows, were found to come to."""
 
     @property
@@ -60,33 +60,35 @@ class GroupsState:
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """-old +new for every key that changes touch."""
-        found = Weighted()
-        for identity, (key, rows) in _touched(changes).items():
+        answer_change = Weighted()
+        for identity, (key, rows) in _changes_by_key(changes).items():
             known = self.groups.get(identity)
             self.work.read += known is not None
             before = known or self._empty(key)
-            old = self._asked(before)
+            old = self._answers_of(before)
             self._pending.append((identity, before, rows))
             after = self._after(before, rows)
-            after.found = self._found(after, rows)
+            after.answers = self._recompute_answers(after, rows)
             self._pending[-1] = (identity, after, rows)
-            self._answer((before, old), (after, self._asked(after, old, rows)), rows, found)
-        return found
+            self._answer(
+                (before, old), (after, self._answers_of(after, old, rows)), rows, answer_change
+            )
+        return answer_change
 
     def _empty(self, key: Value) -> _Group:
         empty = self._nothing(key)
-        empty.found = self._found(empty, {0: _NOTHING, 1: _NOTHING})
+        empty.answers = self._recompute_answers(empty, {0: _NOTHING, 1: _NOTHING})
         return empty
 
     def _nothing(self, key: Value) -> _Group:
-        each = zip(self.node.tables, self._most, strict=True)
-        tables = tuple(TableState(table.order, most) for table, most in each)
+        limits = zip(self.node.tables, self._most, strict=True)
+        tables = tuple(TableState(table.order, most) for table, most in limits)
         numbers = tuple(monoid.zero for monoid in self._monoids)
         return _Group(key, (0,) * len(self.node.inputs), numbers, tables)
 
     def take(self, changes: Sequence[Weighted]) -> None:
         """Remember changes without answering: the state of a change, whatever its weights."""
-        for identity, (key, rows) in _touched(changes).items():
+        for identity, (key, rows) in _changes_by_key(changes).items():
             after = self._after(self.groups.get(identity) or self._nothing(key), rows)
             self._keep(identity, after, rows)
             if self._value(after) == self._value(self._nothing(key)):
@@ -101,36 +103,36 @@ class GroupsState:
         )
         different = self._changed_tables(before, rows)
         numbers = tuple(
-            self._merged(before, place, rows, different) for place in range(len(before.numbers))
+            self._merge(before, place, rows, different) for place in range(len(before.numbers))
         )
-        return _Group(before.key, counts, numbers, before.tables, before.rows, before.found)
+        return _Group(before.key, counts, numbers, before.tables, before.rows, before.answers)
 
     def _changed_tables(self, group: _Group, rows: Mapping[int, Weighted]) -> list[Weighted]:
         """Take changes in; the change of the different values of each table."""
-        found = []
+        table_changes = []
         for node, table in zip(self.node.tables, group.tables, strict=True):
             change = Weighted()
             for value, weight in rows.get(node.side, _NOTHING):
                 env = self._env(group.key, {node.side: Bag([value])})
                 for element in evaluate(node.operand, env) or ():
                     change.add(element, weight)
-            found.append(table.change(change))
-        return found
+            table_changes.append(table.change(change))
+        return table_changes
 
-    def _merged(
+    def _merge(
         self,
         group: _Group,
         place: int,
         rows: Mapping[int, Weighted],
         different: Sequence[Weighted],
     ) -> Any:
-        """An accumulator with what changes bring."""
+        """An accumulator merged with the changes."""
         accumulator, monoid = self.node.accumulators[place], self._monoids[place]
         total, distinct = group.numbers[place], accumulator.distinct
         change = rows.get(accumulator.side, _NOTHING)
         for value, weight in change if distinct is None else different[distinct.table]:
             elements = self._elements(group.key, accumulator, value)
-            total = taken_in(accumulator, monoid, total, elements, weight)
+            total = add_elements(accumulator, monoid, total, elements, weight)
         return total
 
     def _elements(self, key: Value, accumulator: Accumulator, value: Value) -> list[Value]:
@@ -139,77 +141,83 @@ class GroupsState:
             env = self._env(key, {accumulator.side: Bag([value])})
         else:
             env = self._env(key, {}).bind(accumulator.distinct.group, (key, Bag([value])))
-        found = list(evaluate(accumulator.operand, env) or ())
+        elements = list(evaluate(accumulator.operand, env) or ())
         if accumulator.kind == "user":
             unit = self.env.world.script.aggregations[accumulator.monoid.name].unit
             if unit is not None:
                 outer = self.env.outermost()
-                return [apply(unit, [each], outer) for each in found if each is not None]
-        return found
+                return [
+                    apply(unit, [element], outer) for element in elements if element is not None
+                ]
+        return elements
 
     # --- answering -------------------------------------------------------------------------------
 
-    def _found(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Value]:
-        """What takes all values or all rows, again where these changed."""
-        found = dict(group.found)
+    def _recompute_answers(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Value]:
+        """Evaluate requests that read all values or all rows again, if these changed."""
+        answers = dict(group.answers)
         for request in self.node.requests:
             if request.side not in change:
                 continue
             if request.reads_rows:
                 rows = self._rows(group, request.side, change)
                 env = self._env(group.key, {request.side: rows})
-                found[request.variable.number] = _tried(partial(evaluate, request.expr, env))
+                answers[request.variable.number] = _value_or_failure(
+                    partial(evaluate, request.expr, env)
+                )
             elif request.reading is not None and request.reading.how == "all":
-                found[request.variable.number] = self._read(group, request)
-        return found
+                answers[request.variable.number] = self._read(group, request)
+        return answers
 
     def _read(self, group: _Group, request: Request) -> Value:
         assert request.reading is not None
         table = group.tables[request.reading.table]
         env = self._env(group.key, {})
-        value = _tried(partial(read_value, request, request.reading, table, env))
-        self.work.read += table.taken()
+        value = _value_or_failure(partial(read_value, request, request.reading, table, env))
+        self.work.read += table.take_read_count()
         return value
 
-    def _asked(
+    def _answers_of(
         self,
         group: _Group,
         old: Mapping[int, Value] | None = None,
         change: Mapping[int, Weighted] | None = None,
     ) -> dict[int, Value]:
-        """The values of what the answer asks of a group; old ones where nothing changed."""
-        found = dict(group.found)
+        """The values that the answer requests of a group; old ones where nothing changed."""
+        answers = dict(group.answers)
         for request in self.node.requests:
             number = request.variable.number
-            if number in found:
+            if number in answers:
                 continue
             if old is not None and change is not None and request.side not in change:
-                found[number] = old[number]
+                answers[number] = old[number]
             elif request.accumulators:
                 numbers = [group.numbers[at] for at in request.accumulators]
                 fail = partial(self.env.world.fail, request.expr.span)
-                found[number] = _tried(partial(finished, request, numbers, fail))
+                answers[number] = _value_or_failure(
+                    partial(rounded_aggregate, request, numbers, fail)
+                )
             else:
-                found[number] = self._read(group, request)
-        return found
+                answers[number] = self._read(group, request)
+        return answers
 
     def _answer(
         self,
         old: tuple[_Group, Mapping[int, Value]],
         new: tuple[_Group, Mapping[int, Value]],
         rows: Mapping[int, Weighted],
-        found: Weighted,
+        answer_change: Weighted,
     ) -> None:
         """What a touched key changes in the answer."""
         linear = self.node.linear
         if linear is not None and _alike(old[1], new[1]):
             for value, weight in rows.get(linear, _NOTHING):
-                self._emit(new, {linear: Bag([value])}, weight, found)
+                self._emit(new, {linear: Bag([value])}, weight, answer_change)
             return
         if old[0].is_there:
-            self._emit(old, self._bags(old[0], {}), -1, found)
+            self._emit(old, self._bags(old[0], {}), -1, answer_change)
         if new[0].is_there:
-            self._emit(new, self._bags(new[0], rows), 1, found)
+            self._emit(new, self._bags(new[0], rows), 1, answer_change)
 
     def _bags(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Bag]:
         """The rows of the sides that the answer reads."""
@@ -221,7 +229,7 @@ class GroupsState:
         self.work.read += len(rows)
         if side in change:
             rows = rows.copy()
-            rows.merge(narrowed(change[side], self.node.columns[side]))
+            rows.merge(narrow_rows(change[side], self.node.columns[side]))
         return rows.bag()
 
     def _emit(
@@ -229,20 +237,20 @@ class GroupsState:
         asked: tuple[_Group, Mapping[int, Value]],
         bags: Mapping[int, Bag],
         times: int,
-        found: Weighted,
+        answer_change: Weighted,
     ) -> None:
         group, values = asked
         known = {number: v for number, v in values.items() if not isinstance(v, _Failed)}
         env = self._env(group.key, bags).extend(known)
         try:
-            made = evaluate(self.node.body, env)
+            rows = evaluate(self.node.body, env)
         except KeyError:
-            for each in values.values():
-                if isinstance(each, _Failed):
-                    raise each.error from None
+            for value in values.values():
+                if isinstance(value, _Failed):
+                    raise value.error from None
             raise
-        for row in made or ():
-            found.add(row, times)
+        for row in rows or ():
+            answer_change.add(row, times)
 
     def _env(self, key: Value, bags: Mapping[int, Bag]) -> Environment:
         """The group as a value; sides that are not given are empty."""
@@ -268,7 +276,7 @@ class GroupsState:
             table.commit()
         for side in self.node.kept:
             if side in rows:
-                more = narrowed(rows[side], self.node.columns[side])
+                more = narrow_rows(rows[side], self.node.columns[side])
                 after.rows.setdefault(side, Weighted()).merge(more)
                 if side in self.node.single:
                     check_single(after.rows[side])
@@ -293,8 +301,8 @@ class GroupsState:
         rows = tuple(group.rows.get(side, _NOTHING) for side in self.node.kept)
         numbers = [
             number
-            for number, each in zip(group.numbers, self.node.accumulators, strict=True)
-            if each.distinct is None  # of the others the tables say all
+            for number, accumulator in zip(group.numbers, self.node.accumulators, strict=True)
+            if accumulator.distinct is None  # of the others the tables say all
         ]
         return sum(group.counts), (group.counts, tuple(numbers), tables, rows)
 
@@ -309,15 +317,15 @@ class GroupsState:
         )
 
 
-def _touched(
+def _changes_by_key(
     changes: Sequence[Weighted],
 ) -> dict[bytes, tuple[Value, dict[int, Weighted]]]:
-    """The keys that changes are about, each with the change of its sides."""
-    found: dict[bytes, tuple[Value, dict[int, Weighted]]] = {}
+    """The keys that occur in changes, each with the change of every side."""
+    groups: dict[bytes, tuple[Value, dict[int, Weighted]]] = {}
     for side, change in enumerate(changes):
         for identity, (key, changed) in by_key(change).items():
-            found.setdefault(identity, (key, {}))[1][side] = changed
-    return found
+            groups.setdefault(identity, (key, {}))[1][side] = changed
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +335,9 @@ class _Failed:
     error: DataError
 
 
-def _tried(made: Callable[[], Value]) -> Value:
+def _value_or_failure(compute: Callable[[], Value]) -> Value:
     try:
-        return made()
+        return compute()
     except DataError as error:
         return _Failed(error)
 
@@ -337,6 +345,6 @@ def _tried(made: Callable[[], Value]) -> Value:
 def _alike(one: Mapping[int, Value], other: Mapping[int, Value]) -> bool:
     """Whether what is asked has not changed."""
     pairs = [(value, other[number]) for number, value in one.items()]
-    if any(isinstance(each, _Failed) for pair in pairs for each in pair):
+    if any(isinstance(value, _Failed) for pair in pairs for value in pair):
         return False
     return all(encode(a) == encode(b) for a, b in pairs)

@@ -48,7 +48,7 @@ class PointsState:
         older, newer = self._none(), self._none()
         for key in touched:
             known = self.rows.get(key) or self._none()
-            old = self.before.setdefault(key, [each.copy() for each in known])
+            old = self.before.setdefault(key, [rows.copy() for rows in known])
             new = brought.get(key) or self._none()
             for side, rows in enumerate(known):
                 rows.merge(new[side])
@@ -59,15 +59,15 @@ class PointsState:
             for step in self._steps(known) | self._steps(old):
                 if step > number:
                     self.later.setdefault(step, set()).add(key)
-        found = Weighted()
+        change = Weighted()
         for sides, until, sign in (
             (newer, number, 1),
             (newer, number - 1, -1),
             (older, number, -1),
             (older, number - 1, 1),
         ):
-            found.merge(self._answers(sides, number, until), sign)
-        return found
+            change.merge(self._answers(sides, number, until), sign)
+        return change
 
     def commit(self) -> None:
         """Remember what the batch brought."""
@@ -84,7 +84,7 @@ class PointsState:
     def forget(self, number: int) -> None:
         """Keep nothing of the steps from this one on."""
         for key, sides in self.rows.items():
-            self.before.setdefault(key, [each.copy() for each in sides])
+            self.before.setdefault(key, [rows.copy() for rows in sides])
             self.rows[key] = [_until(rows, number - 1) for rows in sides]
 
     def _done(self) -> None:
@@ -94,12 +94,12 @@ class PointsState:
         return [Weighted() for _ in self.node.inputs]
 
     def _by_key(self, changes: Sequence[Weighted]) -> dict[bytes, Rows]:
-        found: dict[bytes, Rows] = {}
+        groups: dict[bytes, Rows] = {}
         for side, rows in enumerate(changes):
             for ((step, key), value), weight in rows:
-                mine = found.setdefault(encode(key), self._none())
+                mine = groups.setdefault(encode(key), self._none())
                 mine[side].add(((step, key), value), weight)
-        return found
+        return groups
 
     @staticmethod
     def _steps(sides: Rows) -> set[int]:
@@ -154,8 +154,10 @@ class NumberedState:
         return course.answer[self.node.term.chosen]
 
     def _read(self) -> int:
-        points = sum(each.read for each in self.states if isinstance(each, PointsState))
-        return points + sum(each.work.read for each in self.states if isinstance(each, JoinState))
+        points = sum(state.read for state in self.states if isinstance(state, PointsState))
+        return points + sum(
+            state.work.read for state in self.states if isinstance(state, JoinState)
+        )
 
     def commit(self) -> None:
         """Remember the differences."""
@@ -168,8 +170,8 @@ class NumberedState:
         for number, rows in enumerate(course.differences):
             if number == len(self.differences):
                 self.differences.append([Weighted() for _ in rows])
-            for known, each in zip(self.differences[number], rows, strict=True):
-                known.merge(each)
+            for known, change in zip(self.differences[number], rows, strict=True):
+                known.merge(change)
         while self.differences and not any(map(len, self.differences[-1])):
             self.differences.pop()
         for number, count in course.flags.items():
@@ -201,8 +203,10 @@ class NumberedState:
         """The rows of all differences and of all nodes."""
         points = [s for s in self.states if isinstance(s, PointsState)]
         rows = sum(len(side) for s in points for sides in s.rows.values() for side in sides)
-        joins = sum(each.size for each in self.states if isinstance(each, JoinState))
-        return rows + joins + sum(len(each) for rows in self.differences for each in rows)
+        joins = sum(state.size for state in self.states if isinstance(state, JoinState))
+        return (
+            rows + joins + sum(len(difference) for rows in self.differences for difference in rows)
+        )
 
 
 def _state(node: Node, env: Environment) -> Any:
@@ -226,34 +230,34 @@ class _Machine:
     """The changes of nodes that do not depend on a variable."""
 
     def start(self) -> list[Weighted]:
-        found = dict(zip(self.looping.inputs, self.changes, strict=True))
-        self.still = self._run(0, found, self.looping.constant_nodes)
-        return [_unnumbered(self.still[place]) for place in self.looping.initial]
+        outputs = dict(zip(self.looping.inputs, self.changes, strict=True))
+        self.still = self._run(0, outputs, self.looping.constant_nodes)
+        return [_without_number(self.still[place]) for place in self.looping.initial]
 
     def step(self, number: int, changes: Sequence[Weighted]) -> tuple[list[Weighted], int]:
-        found = dict(self.still) if number == 0 else {}
+        outputs = dict(self.still) if number == 0 else {}
         for place, rows in zip(self.looping.variables, changes, strict=True):
-            found[place] = Weighted(((number, row), weight) for row, weight in rows)
-        found = self._run(number, found, self.looping.step_nodes)
-        made = [_unnumbered(found.get(place, Weighted())) for place in self.looping.step]
-        flags = [found[place].total for place in self.looping.flags if place is not None]
-        return made, sum(flags)
+            outputs[place] = Weighted(((number, row), weight) for row, weight in rows)
+        outputs = self._run(number, outputs, self.looping.step_nodes)
+        next_rows = [_without_number(outputs.get(place, Weighted())) for place in self.looping.step]
+        flags = [outputs[place].total for place in self.looping.flags if place is not None]
+        return next_rows, sum(flags)
 
-    def _run(self, number: int, found: dict[int, Weighted], places: Sequence[int]) -> Any:
+    def _run(self, number: int, outputs: dict[int, Weighted], places: Sequence[int]) -> Any:
         """All nodes at some places at one step."""
         for place in places:
-            if place in found:
+            if place in outputs:
                 continue
-            rows = self._node(place, number, found)
+            rows = self._node(place, number, outputs)
             if isinstance(self.looping.nodes[place], Join):
                 rows = self._now(place, number, rows)
-            found[place] = rows
-        return found
+            outputs[place] = rows
+        return outputs
 
-    def _now(self, place: int, number: int, made: Weighted) -> Weighted:
+    def _now(self, place: int, number: int, result: Weighted) -> Weighted:
         """The rows of a join at a step; those of later steps wait."""
         rows = self.pending.get(number, {}).pop(place, Weighted())
-        for row, weight in made:
+        for row, weight in result:
             if row[0] == number:
                 rows.add(row, weight)
             else:
@@ -261,9 +265,9 @@ class _Machine:
                 later.setdefault(place, Weighted()).add(row, weight)
         return rows
 
-    def _node(self, place: int, number: int, found: dict[int, Weighted]) -> Weighted:
+    def _node(self, place: int, number: int, outputs: dict[int, Weighted]) -> Weighted:
         node, state = self.looping.nodes[place], self.states[place]
-        below = [found.get(each, Weighted()) for each in inputs_of(node)]
+        below = [outputs.get(source, Weighted()) for source in inputs_of(node)]
         match node:
             case Constant(expr):
                 rows = evaluate(expr, self.env) or () if self.is_first else ()
@@ -313,17 +317,17 @@ class _Machine:
 
     def cancel(self) -> None:
         for place, given in reversed(self.joined):
-            self.states[place].take([_negative(each) for each in given])
+            self.states[place].take([_negative(change) for change in given])
         for state in self.states:
             if isinstance(state, PointsState):
                 state.cancel()
 
     def sums(self, parts: Sequence[Sequence[Weighted]]) -> list[Weighted]:
-        found = [Weighted() for _ in self.looping.variables]
+        totals = [Weighted() for _ in self.looping.variables]
         for part in parts:
-            for rows, each in zip(found, part, strict=True):
-                rows.merge(each)
-        return found
+            for rows, change in zip(totals, part, strict=True):
+                rows.merge(change)
+        return totals
 
     @staticmethod
     def negative(rows: Weighted) -> Weighted:
@@ -334,7 +338,7 @@ def _negative(rows: Weighted) -> Weighted:
     return Weighted((row, -weight) for row, weight in rows)
 
 
-def _unnumbered(rows: Weighted) -> Weighted:
+def _without_number(rows: Weighted) -> Weighted:
     return Weighted((row[1], weight) for row, weight in rows)
 
 

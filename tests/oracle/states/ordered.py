@@ -32,15 +32,15 @@ class OrderedState:
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """-old +new of the first rows."""
-        found = Weighted()
+        change = Weighted()
         if not changes[0]:
-            return found
+            return change
         most = limit_value(self.node.limit, self.env) or 0
         before = self._first(most)
         self._take_in(changes[0], most)
-        found.merge(self._first(most))
-        found.merge(before, -1)
-        return found
+        change.merge(self._first(most))
+        change.merge(before, -1)
+        return change
 
     def take(self, changes: Sequence[Weighted]) -> None:
         """Remember changes without answering."""
@@ -55,9 +55,9 @@ class OrderedState:
 
     def _first(self, most: int) -> Weighted:
         self.ranked.read = 0
-        found = Weighted(self.ranked.weights(0, most))
+        rows = Weighted(self.ranked.weights(0, most))
         self.work.read += self.ranked.read
-        return found
+        return rows
 
     def _cut(self, most: int) -> None:
         """Forget what nothing that comes can bring to the front."""

@@ -38,7 +38,7 @@ from tests.oracle.diffusion.state import DiffusedState, Error, Settings
 from tests.oracle.states.base import RepeatedState, Work
 from tests.oracle.stepper import Stepper
 from tests.paper.carriers import diffusion as paper_diffusion
-from tests.paper.carriers import replaced
+from tests.paper.carriers import replace_at_keys
 from tests.plan.stepping import Batch
 
 TABLES = {
@@ -104,19 +104,19 @@ def typed_script(text: str) -> typed.Script:
 
 
 @lru_cache
-def planned(text: str) -> tuple[typed.Script, Plan]:
+def script_and_plan(text: str) -> tuple[typed.Script, Plan]:
     script = typed_script(text)
     return script, plan_query(normal_form(translate(script.items[-1].expr, script))[0], script)
 
 
 def loop_of(plan: Plan) -> tuple[int, Repeated]:
-    found = [(place, n) for place, n in enumerate(plan.nodes) if isinstance(n, Repeated)]
-    return found[0]
+    loops = [(place, n) for place, n in enumerate(plan.nodes) if isinstance(n, Repeated)]
+    return loops[0]
 
 
 @lru_cache
 def shape_of(text: str) -> Diffusion:
-    script, plan = planned(text)
+    script, plan = script_and_plan(text)
     return require_diffusion(loop_of(plan)[1], script, plan.edges)
 
 
@@ -158,7 +158,7 @@ class Run:
     """A loop over streams, with another limit than it is written with, or without one."""
 
     def __init__(self, text: str, settings: Settings | None = None, limit: int | None = 10) -> None:
-        script, plan = planned(text)
+        script, plan = script_and_plan(text)
         place, node = loop_of(plan)
         steps = None if limit is None else typed.Const(limit, type=LONG)
         node = replace(node, term=replace(node.term, limit=steps))
@@ -167,7 +167,7 @@ class Run:
         self.both = Both(state, RepeatedState(node, env))
         self.stepper = Stepper(plan, env)
         self.stepper._states[place] = self.both
-        self.names = {each.name for each in plan.nodes if isinstance(each, Input)}
+        self.names = {node.name for node in plan.nodes if isinstance(node, Input)}
         type_ = node.term.variables[0].type
         assert isinstance(type_, Collection)
         (self.path,) = doubles(type_.element)
@@ -179,13 +179,13 @@ class Run:
         return self.both.diffused.error
 
     def vector(self, rows: Weighted) -> dict[bytes, float]:
-        found: dict[bytes, float] = {}
+        values: dict[bytes, float] = {}
         for row, weight in rows:
             (name,) = self.path
             parts = row.values_ if isinstance(row, Record) else row
             label = encode(parts[0])
-            found[label] = found.get(label, 0.0) + weight * row[name]
-        return found
+            values[label] = values.get(label, 0.0) + weight * row[name]
+        return values
 
     @property
     def got(self) -> dict[bytes, float]:
@@ -222,12 +222,12 @@ def weighing(of: Record, w: float) -> Record:
     return Record({"src": of["src"], "dst": of["dst"], "w": w})
 
 
-def inserted(**rows: Iterable[Value]) -> Batch:
-    return {name: [(row, 1) for row in each] for name, each in rows.items()}
+def insertions(**rows: Iterable[Value]) -> Batch:
+    return {name: [(row, 1) for row in values] for name, values in rows.items()}
 
 
 def graph(edges: Iterable[tuple[int, int]], nodes: Iterable[int]) -> Batch:
-    return inserted(E=[edge(*each) for each in edges], V=[node(each) for each in nodes])
+    return insertions(E=[edge(*item) for item in edges], V=[node(item) for item in nodes])
 
 
 def history(chance: Random) -> list[Batch]:
@@ -235,10 +235,10 @@ def history(chance: Random) -> list[Batch]:
     size = chance.randrange(1, 9)
     have: dict[str, list[Record]] = {
         "E": [_edge(chance, size) for _ in range(chance.randrange(16))],
-        "V": [node(each, 3.0 * chance.random()) for each in range(size)],
+        "V": [node(number, 3.0 * chance.random()) for number in range(size)],
     }
-    have["W"] = [weighing(each, chance.choice((0.5, 1.0, 2.0))) for each in have["E"]]
-    batches = [inserted(**{name: list(rows) for name, rows in have.items()})]
+    have["W"] = [weighing(item, chance.choice((0.5, 1.0, 2.0))) for item in have["E"]]
+    batches = [insertions(**{name: list(rows) for name, rows in have.items()})]
     for _ in range(chance.randrange(2, 5)):
         batch: dict[str, list[tuple[Value, int]]] = {"E": [], "W": [], "V": []}
         for _ in range(chance.randrange(1, 3)):
@@ -322,7 +322,7 @@ def test_a_loop_until_nothing_changes(name: str, tolerance: float) -> None:
     for batch in (
         graph([(1, 4)], []),
         {"E": [(edge(2, 3), -1)]},
-        inserted(V=[node(12)], E=[edge(12, 0)]),
+        insertions(V=[node(12)], E=[edge(12, 0)]),
         {"E": [(edge(1, 4), -1), (edge(5, 6), -1)]},
     ):
         error = run.step(batch)
@@ -409,15 +409,15 @@ def test_small_differences_are_not_sent_on() -> None:
 
 def test_the_norm_is_computed_from_the_data() -> None:
     run = Run(HEAT)
-    run.step(inserted(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
-    error = run.step(inserted(W=[weighing(edge(2, 1), 4.0)]))
+    run.step(insertions(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
+    error = run.step(insertions(W=[weighing(edge(2, 1), 4.0)]))
     assert dict(error.parts)["norm of the step"] == pytest.approx(0.3 + 0.4)
 
 
 def test_without_a_norm_below_one_there_is_no_bound() -> None:
     run = Run(HEAT)
-    run.step(inserted(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
-    error = run.step(inserted(W=[weighing(edge(2, 1), 9.0)]))
+    run.step(insertions(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
+    error = run.step(insertions(W=[weighing(edge(2, 1), 9.0)]))
     assert error.kind == "residual"
 
 
@@ -469,11 +469,11 @@ def test_a_way_that_is_not_known_drifts() -> None:
     when page 3 then gets four times of page 2, it does not get that.
     """
     run = Run(NEGATIVE, limit=2)
-    run.step(inserted(V=[node(n, start) for n, start in enumerate((10.0, 2.0, 1.0, 1.0))],
+    run.step(insertions(V=[node(n, start) for n, start in enumerate((10.0, 2.0, 1.0, 1.0))],
                       E=[edge(0, 1)]))  # fmt: skip
-    run.step(inserted(E=[edge(1, 2)]))
+    run.step(insertions(E=[edge(1, 2)]))
     assert run.far == 0.0
-    error = run.step(inserted(E=[edge(2, 3)] * 4))
+    error = run.step(insertions(E=[edge(2, 3)] * 4))
     assert run.far == pytest.approx(0.8 * 0.2 * 2.0)
     assert run.far <= dict(error.parts)["by differences"]
 
@@ -481,7 +481,7 @@ def test_a_way_that_is_not_known_drifts() -> None:
 def test_what_was_rounded_stays_when_values_go() -> None:
     """Found by a trial: the value that is left is small, and was rounded while it was large."""
     run = Run(HEAT, Settings(tolerance=1e-9), limit=11)
-    run.step(inserted(V=[node(0, 0.635358543990197)]))
+    run.step(insertions(V=[node(0, 0.635358543990197)]))
     error = run.step({"V": [(node(0, 0.635358543990197), -1)]})
     assert 0.0 < run.far <= error.figure < 1e-5
 
@@ -489,7 +489,7 @@ def test_what_was_rounded_stays_when_values_go() -> None:
 def test_a_page_that_is_there_twice() -> None:
     run = Run(OUTER.replace("0.85", "0.4"))
     run.step(graph([(1, 2), (2, 1)], [1, 2]))
-    error = run.step(inserted(V=[node(2)]))
+    error = run.step(insertions(V=[node(2)]))
     assert error.kind == "bound"
     assert run.far <= error.figure
     assert Counter(row[0] for row in run.both.diffused.result.bag()) == {1: 1, 2: 2}
@@ -497,19 +497,19 @@ def test_a_page_that_is_there_twice() -> None:
 
 def test_values_that_are_no_numbers_are_never_diffused() -> None:
     run = Run(HEAT)
-    run.step(inserted(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
+    run.step(insertions(V=[node(1), node(2)], W=[weighing(edge(1, 2), 1.0)]))
     run.both.fails = True
     with pytest.raises(DataError):
-        run.step(inserted(W=[weighing(edge(2, 1), math.inf)]))
+        run.step(insertions(W=[weighing(edge(2, 1), math.inf)]))
     run.both.fails = False
-    assert run.step(inserted(V=[node(4)])).kind == "bound"
+    assert run.step(insertions(V=[node(4)])).kind == "bound"
     assert run.far <= run.both.diffused.error.figure
     for w in (math.inf, 1e308):
-        assert run.step(inserted(W=[weighing(edge(2, 1), w)])).kind == "resynchronised"
+        assert run.step(insertions(W=[weighing(edge(2, 1), w)])).kind == "resynchronised"
         assert run.both.diffused.result == run.both.exact.result
     bad = [(weighing(edge(2, 1), w), -1) for w in (math.inf, 1e308)]
     assert run.step({"W": bad}).kind == "resynchronised"
-    assert run.step(inserted(V=[node(3)])).kind == "bound"
+    assert run.step(insertions(V=[node(3)])).kind == "bound"
     assert run.far <= run.both.diffused.error.figure
 
 
@@ -559,7 +559,7 @@ def test_the_papers_scheme_counts_twice_what_was_there() -> None:
     change = {page[2]: (2, 1)}
     diffused_state = paper_diffusion(merge)(before, change)
     assert merge.merge(before, diffused_state)[page[2]] == (2, 3)
-    assert replaced(before, diffused_state)[page[2]] == (2, 2)
+    assert replace_at_keys(before, diffused_state)[page[2]] == (2, 2)
 
     run = Run(OUTER, limit=60)
     run.step(graph([(1, 2), (2, 1)], [1, 2, 3]))
@@ -584,12 +584,12 @@ def test_rows_of_one_label_with_different_values_are_never_diffused() -> None:
     """Found by a trial: the loop was run again, and what it had been before stayed."""
     run = Run(NEGATIVE)
     for batch in (
-        inserted(V=[node(1, 2.0), node(2, 3.0)]),
-        inserted(V=[node(1, 5.0)]),
-        inserted(E=[edge(1, 2)]),
+        insertions(V=[node(1, 2.0), node(2, 3.0)]),
+        insertions(V=[node(1, 5.0)]),
+        insertions(E=[edge(1, 2)]),
     ):
         assert run.step(batch).kind == "resynchronised"
         assert run.far == 0.0
     run.step({"V": [(node(1, 5.0), -1)]})
     assert run.far == 0.0
-    assert run.step(inserted(E=[edge(2, 1)])).kind == "bound"
+    assert run.step(insertions(E=[edge(2, 1)])).kind == "bound"

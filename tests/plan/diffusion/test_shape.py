@@ -26,10 +26,10 @@ from tests.plan.diffusion.test_diffuse import (
     Run,
     edge,
     graph,
-    inserted,
+    insertions,
     loop_of,
     node,
-    planned,
+    script_and_plan,
     typed_script,
 )
 
@@ -78,15 +78,15 @@ step (b, a) limit 3"""
 def shape(text: str, *, grows: bool = False) -> Diffusion:
     script = typed_script(text)
     plan = plan_query(normal_form(translate(script.items[-1].expr, script))[0], script)
-    edges = [Edge(each.constant, each.invariant, grows) for each in plan.edges]
+    edges = [Edge(edge.constant, edge.invariant, grows) for edge in plan.edges]
     return plan_diffusion(loop_of(plan)[1], script, edges)
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_affine_loops_are_recognised(name: str) -> None:
-    found = shape(LOOPS[name])
-    assert isinstance(found, Affine)
-    assert found.paths == ((("rank",),) if name == "records" else ((1,),))
+    diffusion = shape(LOOPS[name])
+    assert isinstance(diffusion, Affine)
+    assert diffusion.paths == ((("rank",),) if name == "records" else ((1,),))
 
 
 NOT_AFFINE = {
@@ -106,9 +106,9 @@ NOT_AFFINE = {
 @pytest.mark.parametrize("name", NOT_AFFINE)
 def test_loops_that_are_not_affine(name: str) -> None:
     text, reason = NOT_AFFINE[name]
-    found = shape(text, grows=True)
-    assert isinstance(found, Residual)
-    assert reason in found.reason
+    diffusion = shape(text, grows=True)
+    assert isinstance(diffusion, Residual)
+    assert reason in diffusion.reason
 
 
 def test_rows_that_are_there_without_the_variable_may_go() -> None:
@@ -125,11 +125,11 @@ SELF_SUPPORTING = {
 
 @pytest.mark.parametrize("name", SELF_SUPPORTING)
 def test_a_result_that_supports_itself_is_refused(name: str) -> None:
-    found = shape(SELF_SUPPORTING[name])
-    assert isinstance(found, NotDiffused)
-    assert found.code == NOT_DIFFUSED == "A104"
-    assert "supports itself" in found.message
-    assert "r -> a" in found.hint
+    diffusion = shape(SELF_SUPPORTING[name])
+    assert isinstance(diffusion, NotDiffused)
+    assert diffusion.code == NOT_DIFFUSED == "A104"
+    assert "supports itself" in diffusion.message
+    assert "r -> a" in diffusion.hint
 
 
 @pytest.mark.parametrize("name", ["shortest ways", "greatest", "flags", "pages without end"])
@@ -139,20 +139,20 @@ def test_what_only_grows_may_support_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["reachability", "components"])
 def test_what_has_no_doubles_has_nothing_to_diffuse(name: str) -> None:
-    found = shape(SELF_SUPPORTING[name], grows=True)
-    assert isinstance(found, NotDiffused)
-    assert "no doubles" in found.message
-    assert "Exact" in found.hint
+    diffusion = shape(SELF_SUPPORTING[name], grows=True)
+    assert isinstance(diffusion, NotDiffused)
+    assert "no doubles" in diffusion.message
+    assert "Exact" in diffusion.hint
 
 
 def test_several_variables_are_refused() -> None:
-    found = shape(TWO)
-    assert isinstance(found, NotDiffused)
-    assert "several variables" in found.message
+    diffusion = shape(TWO)
+    assert isinstance(diffusion, NotDiffused)
+    assert "several variables" in diffusion.message
 
 
 def test_what_is_refused_is_told_with_its_code() -> None:
-    script, plan = planned(REACHED)
+    script, plan = script_and_plan(REACHED)
     with pytest.raises(QueryError) as problem:
         require_diffusion(loop_of(plan)[1], script, plan.edges)
     assert problem.value.code == "A104"
@@ -184,7 +184,7 @@ WRONG = {
 def test_differences_do_not_notice_what_supports_itself(name: str) -> None:
     """The step as a program of changes over the last result: a deletion changes nothing in it."""
     case = WRONG[name]
-    script, plan = planned(case.text)
+    script, plan = script_and_plan(case.text)
     table = "E" if "in E" in case.text else "W"
     _, loop = loop_of(plan)
     env = Environment(new_world(script, registered={name: [] for name in TABLES}))
@@ -194,8 +194,8 @@ def test_differences_do_not_notice_what_supports_itself(name: str) -> None:
     rows = [(src, dst if table == "W" else dst[0]) for src, dst in edges]
     result = Weighted((row, 1) for row in case.before)
     program.run([Weighted((row, 1) for row in rows)], result)
-    found = program.run([Weighted([(rows[0], -1)])], Weighted())[step]
-    held = {row[0] if isinstance(row, tuple) else row for row, weight in found if weight < 0}
+    changes = program.run([Weighted([(rows[0], -1)])], Weighted())[step]
+    held = {row[0] if isinstance(row, tuple) else row for row, weight in changes if weight < 0}
     assert B not in held
     assert any(B in (row, row[0] if isinstance(row, tuple) else None) for row in case.before)
     assert not any(B in (row, row[0] if isinstance(row, tuple) else None) for row in case.after)
@@ -217,5 +217,5 @@ def test_a_residual_is_no_bound_and_says_so() -> None:
     error = run.step(graph([(1, 3)], []))
     assert error.kind == "residual"
     assert run.far < 1e-2
-    run.step(inserted(V=[node(7)]))
+    run.step(insertions(V=[node(7)]))
     assert run.got.keys() == run.wanted.keys()

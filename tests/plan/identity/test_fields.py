@@ -53,52 +53,52 @@ def _classes(hint: Any) -> set[type]:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return {hint}
     if isinstance(hint, types.GenericAlias | types.UnionType) or get_args(hint):
-        inner = [each for each in get_args(hint) if not isinstance(each, str | int | bool)]
+        inner = [part for part in get_args(hint) if not isinstance(part, str | int | bool)]
         return set().union(*map(_classes, inner))
     return set()
 
 
 def reachable() -> set[type]:
     """All dataclasses that can occur in a node or in what a script declares."""
-    found: set[type] = set()
+    classes: set[type] = set()
     waiting = set().union(*map(_classes, ROOTS))
     while waiting:
         kind = waiting.pop()
-        found.add(kind)
+        classes.add(kind)
         ignored = ENTRIES[kind].ignored if kind in ENTRIES else ()
         for name, hint in _hints(kind).items():
             if name not in ignored:
-                waiting |= _classes(hint) - found
-    return found
+                waiting |= _classes(hint) - classes
+    return classes
 
 
 def test_all_classes_below_a_node_are_listed() -> None:
-    found = reachable()
-    assert set(get_args(typed.Expr)) <= found
-    assert {typed.Lambda, typed.Source, ast.Step, ast.Literal, monoids.Monoid} <= found
-    missing = sorted(kind.__qualname__ for kind in found - set(ENTRIES))
+    classes = reachable()
+    assert set(get_args(typed.Expr)) <= classes
+    assert {typed.Lambda, typed.Source, ast.Step, ast.Literal, monoids.Monoid} <= classes
+    missing = sorted(kind.__qualname__ for kind in classes - set(ENTRIES))
     assert not missing, f"add these to plan/identity/fields.py: {missing}"
-    assert set(ENTRIES) - found == set(), "classes that no node can hold"
+    assert set(ENTRIES) - classes == set(), "classes that no node can hold"
 
 
 @pytest.mark.parametrize("kind", ENTRIES, ids=lambda kind: ENTRIES[kind].tag)
 def test_every_field_counts_or_is_said_not_to(kind: type) -> None:
     entry = ENTRIES[kind]
-    listed = [each.attribute for each in entry.fields] + [*entry.ignored, *entry.below]
+    listed = [attribute.attribute for attribute in entry.fields] + [*entry.ignored, *entry.below]
     assert len(listed) == len(set(listed))
-    fields = {each.name for each in dataclasses.fields(kind)}
+    fields = {attribute.name for attribute in dataclasses.fields(kind)}
     assert set(listed) == fields, (
         "list a new field as one that counts (with the default that keeps the old meaning), or as "
         "ignored, in plan/identity/fields.py"
     )
-    assert not entry.by or entry.by in [each.attribute for each in entry.fields]
+    assert not entry.by or entry.by in [attribute.attribute for attribute in entry.fields]
 
 
 def test_tags_and_keys_tell_apart() -> None:
     tags = [entry.tag for entry in ENTRIES.values()]
     assert len(tags) == len(set(tags))
     for entry in ENTRIES.values():
-        keys = [each.stable_key for each in entry.fields]
+        keys = [attribute.stable_key for attribute in entry.fields]
         assert len(keys) == len(set(keys))
 
 
@@ -111,9 +111,9 @@ def test_places_of_other_nodes_are_never_written_as_numbers() -> None:
 
 
 def test_all_monoids_have_tags() -> None:
-    known = [each for each in vars(monoids).values() if isinstance(each, monoids.Monoid)]
+    known = [value for value in vars(monoids).values() if isinstance(value, monoids.Monoid)]
     assert len(known) >= 10
-    assert {each.name for each in known} == set(MONOIDS)
+    assert {monoid.name for monoid in known} == set(MONOIDS)
     assert len(set(MONOIDS.values())) == len(MONOIDS)
 
 

@@ -66,17 +66,17 @@ def test_names_and_spaces_do_not_count(one: str, other: str) -> None:
     assert identity(one) == identity(other)
 
 
-def _renamed(variable: typed.Variable) -> typed.Variable:
+def _with_other_name(variable: typed.Variable) -> typed.Variable:
     return typed.Variable(f"{variable.name}' left=1", variable.number + 1_000, variable.type)
 
 
 @given(queries())
 def test_renaming_all_variables_keeps_the_identity(text: str) -> None:
-    program = _planned(text)
+    program = _program_of_query(text)
     renamed = dataclasses.replace(
         program,
-        nodes=map_variables(program.nodes, _renamed),
-        outputs=map_variables(program.outputs, _renamed),
+        nodes=map_variables(program.nodes, _with_other_name),
+        outputs=map_variables(program.outputs, _with_other_name),
     )
     assert renamed.identities == program.identities
     assert renamed.identity == program.identity
@@ -206,7 +206,7 @@ def test_the_place_of_a_source_counts_and_not_how_it_is_said() -> None:
 
 def test_arguments_of_a_script_count_where_they_are_used() -> None:
     text = "incr select x.A from x in R where x.S = args[0];"
-    one, other, same = (program_of(text, [each]).identity for each in ("a", "b", "a"))
+    one, other, same = (program_of(text, [argument]).identity for argument in ("a", "b", "a"))
     assert one == same
     assert one != other
     text = "incr select x.A from x in R;"
@@ -216,16 +216,16 @@ def test_arguments_of_a_script_count_where_they_are_used() -> None:
 def test_stored_values_count_by_their_bytes() -> None:
     text = "store n := {1, 2}; incr select x.A from x in R where member(x.B, n);"
     (key,) = [i.target for i in typed_script(text).items if i.kind == "store-value"]
-    found = [
-        program_of(text, stored={key: Bag(each)}).identity for each in ([1, 2], [2, 1], [1, 3])
+    identities = [
+        program_of(text, stored={key: Bag(values)}).identity for values in ([1, 2], [2, 1], [1, 3])
     ]
-    assert found[0] == found[1] != found[2]
+    assert identities[0] == identities[1] != identities[2]
 
 
 def test_a_path_in_xml_counts() -> None:
     text = 'incr select x from x in stream(xml, "d", {{"a"}}, xpath({}));'
     paths = ["/b", "/c", "//b", "/b/@c", '/b[c = "1"]', '/b[c = "2"]', "/b[1]", "/b[2]"]
-    assert len({files.program_of(text.format(each)).identity for each in paths}) == len(paths)
+    assert len({files.program_of(text.format(path)).identity for path in paths}) == len(paths)
 
 
 # --- texts that look like structure --------------------------------------------------------
@@ -262,21 +262,21 @@ _PARTS = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=4).map(tup
 def test_no_two_structures_have_the_same_bytes(one: Any, other: Any) -> None:
     script = typed_script("1;")
 
-    def written(part: Any) -> bytes:
+    def encoding_of(part: Any) -> bytes:
         encoder = Encoder(script)
         encoder.add(part)
         return b"".join(encoder._bytes)
 
     if repr(one) == repr(other):
-        assert written(one) == written(other)
+        assert encoding_of(one) == encoding_of(other)
     else:
-        assert not written(one).startswith(written(other))
+        assert not encoding_of(one).startswith(encoding_of(other))
 
 
 # --- any change of a random program --------------------------------------------------------
 
 
-def _planned(text: str) -> Program:
+def _program_of_query(text: str) -> Program:
     try:
         program = program_of(f"incr {text};")
     except QueryError:
@@ -285,8 +285,8 @@ def _planned(text: str) -> Program:
     return program
 
 
-def _changed(value: Any) -> Iterator[Any]:
-    """Other values in the place of one."""
+def _other_values(value: Any) -> Iterator[Any]:
+    """Values that differ from one."""
     match value:
         case bool():
             yield not value
@@ -301,8 +301,8 @@ def _changed(value: Any) -> Iterator[Any]:
 
 
 def _other_constant(const: typed.Const) -> Iterator[typed.Const]:
-    for each in _changed(const.value):
-        yield dataclasses.replace(const, value=each)
+    for value in _other_values(const.value):
+        yield dataclasses.replace(const, value=value)
     yield dataclasses.replace(const, value=None if const.value is not None else 1)
 
 
@@ -323,7 +323,7 @@ def _mutants(part: Any) -> Iterator[Any]:
         return
     entry = ENTRIES.get(type(part))
     if entry is None:
-        yield from _changed(part)
+        yield from _other_values(part)
         return
     for kept in entry.fields:
         if kept.names is None:
@@ -337,7 +337,7 @@ def _other_type(type_: Type) -> Type:
 
 @given(queries(), st.randoms())
 def test_any_change_of_a_random_program_changes_its_identity(text: str, chance: Any) -> None:
-    program = _planned(text)
+    program = _program_of_query(text)
     assume(program.nodes)
     place = chance.randrange(len(program.nodes))
     mutants = list(_mutants(program.nodes[place]))
@@ -352,8 +352,8 @@ def test_any_change_of_a_random_program_changes_its_identity(text: str, chance: 
 @fewer
 @given(queries(), queries())
 def test_programs_that_differ_have_different_identities(one: str, other: str) -> None:
-    first, second = _planned(one), _planned(other)
-    results = [[output.result for output in each.outputs] for each in (first, second)]
+    first, second = _program_of_query(one), _program_of_query(other)
+    results = [[output.result for output in program.outputs] for program in (first, second)]
     same = fingerprint(first.nodes) == fingerprint(second.nodes)
     same = same and fingerprint(*results[0]) == fingerprint(*results[1])
     assert (first.identity == second.identity) == same
@@ -390,4 +390,6 @@ def test_identities_are_those_of_checkpoints_in_use(update_golden: bool) -> None
 
 def test_an_identity_says_which_scheme_it_is_of() -> None:
     program = program_of("incr select x.A from x in R;")
-    assert all(each.startswith(f"{SCHEME}-") for each in (program.identity, *program.identities))
+    assert all(
+        identity.startswith(f"{SCHEME}-") for identity in (program.identity, *program.identities)
+    )

@@ -29,7 +29,7 @@ def load(tmp_path: Path) -> Iterator[Loaded]:
     """Modules of some texts, each under a name of its own."""
     names: list[str] = []
 
-    def loaded(text: str) -> Any:
+    def load_module(text: str) -> Any:
         name = f"identity_code_{next(_NUMBERS)}"
         path = tmp_path / f"{name}.py"
         path.write_text(text)
@@ -41,7 +41,7 @@ def load(tmp_path: Path) -> Iterator[Loaded]:
         spec.loader.exec_module(module)
         return module
 
-    yield loaded
+    yield load_module
     for name in names:
         del sys.modules[name]
 
@@ -117,9 +117,11 @@ def test_defaults_count(load: Loaded) -> None:
 
 
 def test_functions_in_a_closure_count() -> None:
-    one, other = (_adding(_Held(each)) for each in (1, 1))
+    one, other = (_adding(_Held(value)) for value in (1, 1))
     assert python_texts(one) == python_texts(other)
-    inner = [functools.partial(_twice, each) for each in (_adding(1), _adding(1), _adding(2))]
+    inner = [
+        functools.partial(_twice, function) for function in (_adding(1), _adding(1), _adding(2))
+    ]
     texts = list(map(python_texts, inner))
     assert texts[0] == texts[1] != texts[2]
 
@@ -133,13 +135,13 @@ def _twice(f: Callable[[int], int], x: int) -> int:
 
 
 def test_code_without_a_source_goes_by_what_it_is_compiled_to() -> None:
-    def compiled(text: str) -> Any:
+    def function_of(text: str) -> Any:
         space: dict[str, Any] = {}
         exec(text, space)
         return space["f"]
 
     text = "def f(x):\n    return [g + 1 for g in (lambda: [x])()] if x in {'a', 'b'} else None"
-    one, same, other = map(compiled, (text, text, text.replace("+ 1", "+ 2")))
+    one, same, other = map(function_of, (text, text, text.replace("+ 1", "+ 2")))
     assert python_texts(one) == python_texts(same)
     assert "0x" not in "".join(python_texts(one))
     assert python_texts(one) != python_texts(other)
@@ -172,14 +174,14 @@ class Numbers:
         return [float(line) {more} for line in text.split()]
 """
     monkeypatch.chdir(tmp_path)
-    found = []
+    identities = []
     for rate, more in ((1, ""), (1, ""), (2, ""), (1, "+ 1")):
         module = f"prices_{next(_NUMBERS)}"
         (tmp_path / f"{module}.py").write_text(code.format(rate=rate, more=more))
         source = SourceText(text.format(module=module))
         script = compile_script(source, catalog_for(source, ()), read_include).typed
-        found.append(program_of(script.items, script).identities)
-    one, same, rated, parsed = found
+        identities.append(program_of(script.items, script).identities)
+    one, same, rated, parsed = identities
     assert one == same
     assert one[0] == rated[0]
     assert one[-1] != rated[-1]

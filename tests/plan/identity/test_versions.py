@@ -74,36 +74,36 @@ def _inside(part: Any) -> Iterator[Any]:
 
 
 def _names(node: nodes.Node) -> set[str]:
-    found = set()
-    for each in _inside(node):
-        match each:
+    names = set()
+    for part in _inside(node):
+        match part:
             case typed.Builtin(name):
-                found.add(f"builtin {name}")
+                names.add(f"builtin {name}")
             case typed.Aggregate(name):
-                found.add(f"aggregate {name}")
+                names.add(f"aggregate {name}")
             case typed.Arithmetic(op):
-                found.add(f"arithmetic {op}")
+                names.add(f"arithmetic {op}")
             case typed.Compare(op):
-                found.add(f"compare {op}")
+                names.add(f"compare {op}")
             case nodes.Accumulator(kind):
-                found.add(f"accumulator {kind}")
+                names.add(f"accumulator {kind}")
             case nodes.Join() | nodes.Groups() | nodes.Linear() | typed.If() | typed.Cast():
-                found.add(ENTRIES[type(each)].tag)
+                names.add(ENTRIES[type(part)].tag)
             case _:
                 pass
-    return found
+    return names
 
 
 def _users(program: Program, name: str) -> set[int]:
     """The nodes that use an operator, and those above them."""
-    found: set[int] = set()
+    places: set[int] = set()
     for place, node in enumerate(program.nodes):
-        if name in _names(node) or found & set(inputs(node)):
-            found.add(place)
-    return found
+        if name in _names(node) or places & set(inputs(node)):
+            places.add(place)
+    return places
 
 
-def _raised(program: Program, name: str) -> set[int]:
+def _nodes_changed_by(program: Program, name: str) -> set[int]:
     """The nodes whose identity changes when a version is raised."""
     before = program.identities
     with pytest.MonkeyPatch.context() as patch:
@@ -119,22 +119,22 @@ def test_raising_a_version_changes_the_nodes_that_use_it_and_those_above() -> No
         "incr select (y.T, sqrt(y.D)) from y in S;"
         "incr select (k, count(z)) from z in S where sqrt(z.D) > 2 group by k: z.A;"
     )
-    changed = _raised(program, "builtin sqrt")
+    changed = _nodes_changed_by(program, "builtin sqrt")
     assert changed == _users(program, "builtin sqrt")
     sources = {n for n, node in enumerate(program.nodes) if isinstance(node, nodes.Input)}
     sums = {n for n, node in enumerate(program.nodes) if "accumulator sum" in _names(node)}
     assert changed
     assert sums
     assert not changed & (sources | sums)
-    assert _raised(program, "accumulator sum") == _users(program, "accumulator sum")
-    assert _raised(program, "builtin exp") == set()
+    assert _nodes_changed_by(program, "accumulator sum") == _users(program, "accumulator sum")
+    assert _nodes_changed_by(program, "builtin exp") == set()
 
 
 def test_versions_count_inside_of_functions_that_are_called() -> None:
     text = "function f(x: double): double {{ {} }}; incr select f(x.C) from x in R;"
     one, other = (program_of(text.format(body)) for body in ("sqrt(x)", "exp(x)"))
-    assert _raised(one, "builtin sqrt") == {len(one.nodes) - 1}
-    assert _raised(other, "builtin sqrt") == set()
+    assert _nodes_changed_by(one, "builtin sqrt") == {len(one.nodes) - 1}
+    assert _nodes_changed_by(other, "builtin sqrt") == set()
 
 
 @fewer
@@ -146,6 +146,6 @@ def test_raising_a_version_changes_nothing_else(text: str, other: str, chance: A
         return
     used = sorted(set().union(*map(_names, program.nodes)))
     for name in chance.sample(used, min(3, len(used))):
-        assert _raised(program, name) == _users(program, name)
+        assert _nodes_changed_by(program, name) == _users(program, name)
     if other.startswith(("builtin", "aggregate", "arithmetic", "compare", "accumulator")):
-        assert _raised(program, other) == _users(program, other)
+        assert _nodes_changed_by(program, other) == _users(program, other)

@@ -20,13 +20,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def looked(folder: Path) -> list[tuple[InputFile, str]]:
+def files_with_checksums(folder: Path) -> list[tuple[InputFile, str]]:
     stream = stream_of(f'stream(line, "{folder}", ",", type((int, string)))')
     return with_checksums(FolderFeed(stream, {}, 1).poll(10).files)
 
 
 def test_files_of_the_user_are_read_again_where_they_are(folder: Path, tmp_path: Path) -> None:
-    archive, files = Archive(tmp_path / "archive"), looked(folder)
+    archive, files = Archive(tmp_path / "archive"), files_with_checksums(folder)
     archive.add(0, files)
     assert list((tmp_path / "archive").iterdir()) == []
     assert list(archive.replay([files])) == [file for file, _ in files]
@@ -46,17 +46,19 @@ def test_files_of_the_user_are_read_again_where_they_are(folder: Path, tmp_path:
 
 
 def test_copies_outlive_their_files(folder: Path, tmp_path: Path) -> None:
-    archive, files = Archive(tmp_path / "archive", folders=True), looked(folder)
+    archive, files = Archive(tmp_path / "archive", folders=True), files_with_checksums(folder)
     archive.add(0, files)
     put(folder / "a.csv", "9,z\n", 1)
     (folder / "b.csv").unlink()
     stream = stream_of(f'stream(line, "{folder}", ",", type((int, string)))')
-    for each in (archive, Archive(tmp_path / "archive")):
-        assert content(stream, list(each.replay([files], verify=True))) == rows((1, "a"), (2, "b"))
+    for reader in (archive, Archive(tmp_path / "archive")):
+        assert content(stream, list(reader.replay([files], verify=True))) == rows(
+            (1, "a"), (2, "b")
+        )
 
 
 def test_a_damaged_copy_is_noticed(folder: Path, tmp_path: Path) -> None:
-    archive, files = Archive(tmp_path / "archive", folders=True), looked(folder)
+    archive, files = Archive(tmp_path / "archive", folders=True), files_with_checksums(folder)
     archive.add(0, files)
     (folder / "a.csv").unlink()
     copy = archive.copy_of(*files[0])
@@ -71,7 +73,7 @@ def test_a_damaged_copy_is_noticed(folder: Path, tmp_path: Path) -> None:
 def test_a_file_that_changes_before_it_is_copied_is_refused(
     how: str, folder: Path, tmp_path: Path
 ) -> None:
-    archive, files = Archive(tmp_path / "archive", folders=True), looked(folder)
+    archive, files = Archive(tmp_path / "archive", folders=True), files_with_checksums(folder)
     put(folder / "a.csv", "9,z\n", 1) if how == "changed" else (folder / "a.csv").unlink()
     with pytest.raises(DataError) as caught:
         archive.add(0, files)
@@ -82,7 +84,7 @@ def test_a_file_that_changes_before_it_is_copied_is_refused(
 def test_copies_keep_what_their_names_say_of_packing(folder: Path, tmp_path: Path) -> None:
     long = folder / f"{'x' * 240}.gz"
     put(long, "x", 1)
-    archive, files = Archive(tmp_path / "archive", folders=True), looked(folder)
+    archive, files = Archive(tmp_path / "archive", folders=True), files_with_checksums(folder)
     archive.add(3, files)
     endings = sorted(path.suffix for path in (tmp_path / "archive").iterdir())
     assert endings == [".csv", ".csv", ".gz"]

@@ -24,15 +24,15 @@ from tests.effort import examples
 from tests.runtime.feeding import content, names, put, rows, stream_of, take, with_checksums
 
 
-def watched(path: Path | str, more: str = "") -> Stream:
+def stream_of_folder(path: Path | str, more: str = "") -> Stream:
     return stream_of(f'stream(line, "{path}", ",", type((int, string)){more})')
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "data"
-    made.mkdir()
-    return made
+    directory = tmp_path / "data"
+    directory.mkdir()
+    return directory
 
 
 # --- listing ---------------------------------------------------------------------------------
@@ -45,9 +45,9 @@ def test_a_folder_is_listed_as_batch_queries_read_it(folder: Path, tmp_path: Pat
     (folder / "link.csv").symlink_to(tmp_path / "other/l.csv")
     (folder / "linked").symlink_to(tmp_path / "other")
     os.mkfifo(folder / "pipe")
-    found = {path: stat.st_size for path, stat in files_at(str(folder))}
-    assert found == {str(path): 4 for path in expand(folder)}
-    assert len(found) == 5
+    sizes = {path: stat.st_size for path, stat in files_at(str(folder))}
+    assert sizes == {str(path): 4 for path in expand(folder)}
+    assert len(sizes) == 5
 
 
 @pytest.mark.parametrize("name", ["x.tmp", "sub/x.csv.tmp", "sub.tmp/x.csv", ".x", "_x"])
@@ -61,15 +61,15 @@ def test_paths_may_be_files_patterns_and_addresses(folder: Path) -> None:
     for name in ("a.csv", "b.csv", "c.txt", "sub/d.csv"):
         put(folder / name, "1,a\n", 1)
 
-    def found(path: str) -> list[str]:
+    def names_at(path: str) -> list[str]:
         return sorted(Path(name).name for name, _ in files_at(path))
 
-    assert found(f"{folder}/a.csv") == ["a.csv"]
-    assert found(f"file://{folder}/a.csv") == ["a.csv"]
-    assert found(f"file://{folder}") == ["a.csv", "b.csv", "c.txt", "d.csv"]
-    assert found(f"{folder}/*.csv") == ["a.csv", "b.csv"]
-    assert found(f"{folder}/**/*.csv") == ["a.csv", "b.csv", "d.csv"]
-    assert found(f"{folder}/*.json") == []
+    assert names_at(f"{folder}/a.csv") == ["a.csv"]
+    assert names_at(f"file://{folder}/a.csv") == ["a.csv"]
+    assert names_at(f"file://{folder}") == ["a.csv", "b.csv", "c.txt", "d.csv"]
+    assert names_at(f"{folder}/*.csv") == ["a.csv", "b.csv"]
+    assert names_at(f"{folder}/**/*.csv") == ["a.csv", "b.csv", "d.csv"]
+    assert names_at(f"{folder}/*.json") == []
     for wrong in (f"{folder}/no.csv", f"{folder}/no/*.csv", ""):
         with pytest.raises(DataError) as caught:
             list(files_at(wrong))
@@ -82,12 +82,12 @@ def test_paths_may_be_files_patterns_and_addresses(folder: Path) -> None:
 def test_a_folder_that_may_not_be_read_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forbidden(path: str) -> None:
+    def deny(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("os.scandir", forbidden)
+    monkeypatch.setattr("os.scandir", deny)
     with pytest.raises(DataError, match="permission denied") as caught:
-        FolderFeed(watched(folder), {}, 1).poll(10)
+        FolderFeed(stream_of_folder(folder), {}, 1).poll(10)
     assert caught.value.code == "R102"
 
 
@@ -100,23 +100,23 @@ def test_files_are_taken_when_they_are_at_rest_oldest_first(folder: Path, tmp_pa
     put(folder / "sub/a.csv", "2,a\n", 101)
     put(folder / "c.csv", "3,a\n", 109.5)
     put(deletes / "a.csv", "1,a\n", 100)
-    stream = watched(folder, f', deletes: "{deletes}"')
+    stream = stream_of_folder(folder, f', deletes: "{deletes}"')
     feed = FolderFeed(stream, {}, 1)
-    found = feed.poll(110)
-    assert [(*names([file]), file.deletes) for file in found.files] == [
+    poll = feed.poll(110)
+    assert [(*names([file]), file.deletes) for file in poll.files] == [
         ("b.csv", False),
         ("a.csv", True),
         ("a.csv", False),
     ]
-    assert found.unsettled == 1
-    assert {file.place for file in found.files} == {stream.place}
-    feed.acknowledge(with_checksums(found.files))
+    assert poll.unsettled == 1
+    assert {file.place for file in poll.files} == {stream.place}
+    feed.acknowledge(with_checksums(poll.files))
     assert names(feed.poll(110.5).files) == ["c.csv"]
-    assert content(stream, found.files) == rows((2, "a"))
+    assert content(stream, poll.files) == rows((2, "a"))
 
 
 def test_a_file_that_grows_is_not_at_rest(folder: Path) -> None:
-    feed = FolderFeed(watched(folder), {}, 1)
+    feed = FolderFeed(stream_of_folder(folder), {}, 1)
     for now in (100, 100.6, 101.2):
         put(folder / "a.csv", "1,a\n" * int(now), now)
         assert feed.poll(now).unsettled == 1
@@ -124,7 +124,7 @@ def test_a_file_that_grows_is_not_at_rest(folder: Path) -> None:
 
 
 def test_a_time_in_the_future_is_not_waited_for(folder: Path) -> None:
-    feed = FolderFeed(watched(folder), {}, 1)
+    feed = FolderFeed(stream_of_folder(folder), {}, 1)
     put(folder / "a.csv", "1,a\n", 9000)
     assert feed.poll(100) == feed.poll(100.5)
     put(folder / "a.csv", "1,a\n2,b\n", 9000)
@@ -136,9 +136,11 @@ def test_a_time_in_the_future_is_not_waited_for(folder: Path) -> None:
 def test_what_was_taken_in_is_no_news_after_a_restart(folder: Path) -> None:
     put(folder / "a.csv", "1,a\n", 1)
     ingested: IngestedByPath = {}
-    take(FolderFeed(watched(folder), ingested, 1))
+    take(FolderFeed(stream_of_folder(folder), ingested, 1))
     put(folder / "b.csv", "1,a\n", 1)
-    assert names(FolderFeed(watched(folder), dict(ingested), 1).poll(10).files) == ["b.csv"]
+    assert names(FolderFeed(stream_of_folder(folder), dict(ingested), 1).poll(10).files) == [
+        "b.csv"
+    ]
 
 
 def test_contents_are_not_read_unless_size_or_time_differ(
@@ -146,15 +148,15 @@ def test_contents_are_not_read_unless_size_or_time_differ(
 ) -> None:
     for number in range(20):
         put(folder / f"{number}.csv", "1,a\n", 1)
-    feed = FolderFeed(watched(folder), {}, 1)
+    feed = FolderFeed(stream_of_folder(folder), {}, 1)
     take(feed)
     read: list[str] = []
 
-    def noted(file: inputs.InputFile) -> str:
+    def note_and_checksum(file: inputs.InputFile) -> str:
         read.append(Path(file.path).name)
         return inputs.checksum(file)
 
-    monkeypatch.setattr(folders, "checksum", noted)
+    monkeypatch.setattr(folders, "checksum", note_and_checksum)
     feed.poll(10)
     feed.check_ingested()
     assert read == []
@@ -169,7 +171,7 @@ def test_contents_are_not_read_unless_size_or_time_differ(
 
 @pytest.mark.parametrize("text", ["1,b\n", "1,a\n2,b\n"])
 def test_a_file_that_changed_is_refused(text: str, folder: Path) -> None:
-    feed = FolderFeed(watched(folder), {}, 1)
+    feed = FolderFeed(stream_of_folder(folder), {}, 1)
     put(folder / "a.csv", "1,a\n", 1)
     take(feed)
     put(folder / "a.csv", text, 2)
@@ -181,7 +183,7 @@ def test_a_file_that_changed_is_refused(text: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_file_that_vanished_is_refused(alone: bool, folder: Path) -> None:
-    feed = FolderFeed(watched(folder / "a.csv" if alone else folder), {}, 1)
+    feed = FolderFeed(stream_of_folder(folder / "a.csv" if alone else folder), {}, 1)
     put(folder / "a.csv", "1,a\n", 1)
     take(feed)
     (folder / "a.csv").unlink()
@@ -193,7 +195,7 @@ def test_a_file_that_vanished_is_refused(alone: bool, folder: Path) -> None:
 
 def replacing(folder: Path, pattern: str) -> FolderFeed:
     """A feed that replaces files and has taken one in."""
-    stream = watched(f"{folder}/{pattern}", ", on_modified: replace")
+    stream = stream_of_folder(f"{folder}/{pattern}", ", on_modified: replace")
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(folder.parent / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive, allow_empty=True)
@@ -230,17 +232,17 @@ def test_a_file_that_vanished_is_taken_back(pattern: str, folder: Path) -> None:
     assert file.retracts == str(folder / "a.csv")
     feed.acknowledge(with_checksums([file]))
     put(folder / "a.csv", "1,a\n", 1)
-    assert [found.retracts for found in feed.poll(10).files] == [""]
+    assert [file.retracts for file in feed.poll(10).files] == [""]
 
 
 def test_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        FolderFeed(watched(tmp_path / "no"), {}, 1).poll(10)
+        FolderFeed(stream_of_folder(tmp_path / "no"), {}, 1).poll(10)
     assert caught.value.code == "R101"
 
 
 def test_nothing_is_replaced_without_a_copy(folder: Path, tmp_path: Path) -> None:
-    stream = watched(folder, ", on_modified: replace")
+    stream = stream_of_folder(folder, ", on_modified: replace")
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(tmp_path / "archive", "all")
     feed = FolderFeed(stream, {}, 1, archive)
@@ -254,7 +256,7 @@ def test_nothing_is_replaced_without_a_copy(folder: Path, tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_replaced_waits_until_it_is_at_rest(folder: Path, tmp_path: Path) -> None:
-    stream = watched(folder, ", on_modified: replace")
+    stream = stream_of_folder(folder, ", on_modified: replace")
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(tmp_path / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive)
@@ -262,11 +264,11 @@ def test_a_file_that_is_replaced_waits_until_it_is_at_rest(folder: Path, tmp_pat
     archive.add(0, with_checksums(files))
     feed.acknowledge(with_checksums(files))
     put(folder / "a.csv", "2,b\n3,c\n", 99.5)
-    found = feed.poll(100)
-    assert (found.files, found.unsettled) == ((), 1)
-    found = feed.poll(101)
-    assert [bool(file.retracts) for file in found.files] == [True, False]
-    assert content(stream, (*files[:0], *found.files)) == Counter(
+    poll = feed.poll(100)
+    assert (poll.files, poll.unsettled) == ((), 1)
+    poll = feed.poll(101)
+    assert [bool(file.retracts) for file in poll.files] == [True, False]
+    assert content(stream, (*files[:0], *poll.files)) == Counter(
         {**rows((2, "b"), (3, "c")), next(iter(rows((1, "a")))): -1}
     )
 
@@ -275,7 +277,7 @@ def test_a_file_that_is_replaced_by_an_older_one_is_replaced_in_one_batch(
     folder: Path, tmp_path: Path
 ) -> None:
     """By a backup that is put back, with as few files in a batch as there may be."""
-    stream = watched(folder, ", on_modified: replace")
+    stream = stream_of_folder(folder, ", on_modified: replace")
     for name, seconds in (("a.csv", 5), ("b.csv", 6)):
         put(folder / name, "1,a\n", seconds)
     archive = Archive(tmp_path / "archive", "all", folders=True)
@@ -303,7 +305,7 @@ class Replacing(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp())
         self.folder, self.now, self.number = self.root / "data", 100.0, 0
         self.folder.mkdir()
-        self.stream = watched(self.folder, ", on_modified: replace")
+        self.stream = stream_of_folder(self.folder, ", on_modified: replace")
         self.ingested: IngestedByPath = {}
         self.total: Counter[bytes] = Counter()
         self.batches: list[list[tuple[inputs.InputFile, str]]] = []

@@ -28,7 +28,7 @@ from incmrql.storage.files import CRASH
 from incmrql.types.typed import Source, SparkReader
 from incmrql.types.walk import with_sources
 from incmrql.values import Value
-from tests.engine.programs import compiled
+from tests.engine.programs import typed_script
 from tests.runtime import here
 from tests.runtime.here import Here, jobs_here
 from tests.runtime.streaming import QUICK
@@ -92,7 +92,7 @@ class Folder:
             f"incr select (k, sum(v)) from (k, v) in "
             f'stream(line, "{self.data}", ",", type((int, int))) group by k;'
         )
-        script = with_sources(compiled(text), read_by_spark)
+        script = with_sources(typed_script(text), read_by_spark)
         return program_of(script.items, script)
 
     def driver(self, options: StreamOptions = QUICK) -> Driver:

@@ -51,7 +51,7 @@ def on_here(run: Run) -> Run:
     return run
 
 
-def started(session: incmrql.Session, query: str = SUM, **options: Any) -> Run:
+def start_here(session: incmrql.Session, query: str = SUM, **options: Any) -> Run:
     return on_here(session.query(query).start(**options))
 
 
@@ -66,15 +66,15 @@ def aside(checkpoint: Path, row: str = ROW) -> Counter[tuple[Any, ...]]:
 
 @pytest.fixture
 def session() -> Iterator[incmrql.Session]:
-    made = incmrql.Session()
-    yield made
-    for run in made._runs:
+    opened = incmrql.Session()
+    yield opened
+    for run in opened._runs:
         run.stop()
 
 
 def test_one_mistaken_delete_costs_nobody_else_a_row(session: incmrql.Session) -> None:
     rows = session.stream("rows", ROW)
-    run = started(session)
+    run = start_here(session)
     rows.insert([(n % 7, n) for n in range(1000)])
     rows.delete([(99, 99)])
     rows.insert([(8, 1)])
@@ -106,19 +106,21 @@ def test_in_the_background_the_run_goes_on_and_the_caller_is_warned(
     arrived = threading.Event()
     original = Run._open
 
-    def opened(self: Run) -> Any:
+    def open_here(self: Run) -> Any:
         driver = original(self)
         driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "_open", opened)
+        patched.setattr(Run, "_open", open_here)
         run = session.query(SUM).start(trigger=0.0, on_batch=lambda _: arrived.set())
     assert arrived.wait(30)
     assert run.status.state == "running"
     assert run.answer() == Bag([(1, 5)])
     assert rows.set_aside == [(Record({"K": 2, "V": 2}), -1)]
-    (told,) = [str(each.message) for each in recwarn if each.category is incmrql.IncmrqlWarning]
+    (told,) = [
+        str(warning.message) for warning in recwarn if warning.category is incmrql.IncmrqlWarning
+    ]
     assert "R205" in told
     assert "1 deletion was set aside" in told
     assert "the next batch, or step(), ingests all other rows" in told
@@ -130,7 +132,7 @@ def test_several_spools_and_rows_that_come_and_go_within_a_batch(
 ) -> None:
     """A deletion before its row is none that is mistaken; of three for one row two are."""
     rows = session.stream("rows", ROW)
-    run = started(session)
+    run = start_here(session)
     feed = run._driver.feeds[0]
     rows.delete([(1, 1)])
     feed.poll(0.0)
@@ -149,7 +151,7 @@ def test_several_spools_and_rows_that_come_and_go_within_a_batch(
 
 def test_a_key_that_is_there_costs_only_the_row_that_repeats_it(session: incmrql.Session) -> None:
     rows = session.stream("rows", ROW, key="K")
-    run = started(session)
+    run = start_here(session)
     rows.insert([(1, 1)])
     assert run.step() is not None
     rows.insert([(n, n) for n in range(2, 50)])
@@ -164,7 +166,7 @@ def test_a_key_that_is_there_costs_only_the_row_that_repeats_it(session: incmrql
 
 def test_trusted_deletions_keep_what_was_inserted(session: incmrql.Session) -> None:
     rows = session.stream("rows", ROW, trusted_deletes=True)
-    run = started(session)
+    run = start_here(session)
     rows.insert([(1, 1)])
     assert run.step() is not None
     rows.insert([(2, 2)])
@@ -178,7 +180,7 @@ def test_trusted_deletions_keep_what_was_inserted(session: incmrql.Session) -> N
 
 def test_two_runs_set_the_same_row_aside_and_it_counts_once(session: incmrql.Session) -> None:
     rows = session.stream("rows", ROW)
-    runs = [started(session), started(session)]
+    runs = [start_here(session), start_here(session)]
     rows.insert([(1, 1)])
     rows.delete([(1, 1), (1, 1)])
     for run in runs:
@@ -188,7 +190,7 @@ def test_two_runs_set_the_same_row_aside_and_it_counts_once(session: incmrql.Ses
         assert run.answer() == Bag()
     assert rows.rows() == []
     rows.insert([(1, 1)])
-    late = started(session)
+    late = start_here(session)
     assert late.step() is not None
     assert late.answer() == Bag([(1, 1)])
 
@@ -204,7 +206,7 @@ def test_what_is_left_is_what_a_bag_would_be(ops: list[tuple[int, int, bool]]) -
     """Of each batch the deletions of rows that are not there are dropped, and nothing else."""
     session = incmrql.Session()
     rows = session.stream("rows", "int")
-    run = started(session, "select x from x in rows")
+    run = start_here(session, "select x from x in rows")
     there: Counter[int] = Counter()
     batch: Counter[int] = Counter()
     for weight, value, ends in [*ops, (1, 0, True)]:
@@ -234,7 +236,7 @@ def push_and_step(checkpoint: str) -> None:
     """Three spools, two of them with a mistaken deletion; a process that is killed."""
     session = incmrql.Session()
     rows = session.stream("rows", ROW)
-    run = started(session, checkpoint=checkpoint)
+    run = start_here(session, checkpoint=checkpoint)
     for base in (0, 100, 200):
         rows.insert([(n, base) for n in range(10)])
         if base:
@@ -263,7 +265,7 @@ def test_a_kill_between_the_new_spool_and_the_new_intent_loses_nothing(
     assert done.returncode == -signal.SIGKILL, done.stderr
     session = incmrql.Session()
     session.stream("rows", ROW)
-    run = started(session, checkpoint=place)
+    run = start_here(session, checkpoint=place)
     for _ in range(3):
         try:
             if run.step() is None:
@@ -290,13 +292,13 @@ def test_a_failed_background_run_takes_no_rows_and_gives_no_answer(
 
     original = Run._open
 
-    def opened(self: Run) -> Any:
+    def open_here(self: Run) -> Any:
         driver = original(self)
         driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "_open", opened)
+        patched.setattr(Run, "_open", open_here)
         run = session.query(SUM).start(trigger=0.0, on_batch=on_batch, checkpoint=tmp_path / "ck")
         other = session.query(SUM).start()
     with pytest.raises(ZeroDivisionError):
@@ -324,7 +326,7 @@ def test_a_failed_background_run_takes_no_rows_and_gives_no_answer(
 
 def test_a_run_that_is_stopped_after_its_failure_holds_nobody_up(session: incmrql.Session) -> None:
     rows = session.stream("rows", ROW)
-    run = started(session)
+    run = start_here(session)
     run._fail(ZeroDivisionError())
     with pytest.raises(incmrql.DataError):
         rows.insert([(1, 1)])
@@ -337,7 +339,7 @@ def test_spools_in_any_order_of_kills_and_looks(tmp_path: Path) -> None:
     """A spool that is superseded twice: versions count in their order, up to the tenth."""
     session = incmrql.Session()
     rows = session.stream("rows", ROW)
-    run = started(session, checkpoint=tmp_path / "ck")
+    run = start_here(session, checkpoint=tmp_path / "ck")
     chance = random.Random(5)
     rows.insert([(n, n) for n in range(12)])
     for number in range(11):
@@ -345,10 +347,10 @@ def test_spools_in_any_order_of_kills_and_looks(tmp_path: Path) -> None:
     feed = run._driver.feeds[0]
     with warnings.catch_warnings():
         (file,) = feed.poll(0.0).files
-        found = list(spool_rows(Path(file.path), type_from_text(ROW)))
+        spooled = list(spool_rows(Path(file.path), type_from_text(ROW)))
         for number in range(11):
             (file,) = feed.poll(0.0).files
-            left = [row for row in found if row[1] > 0 or 100 + number < row[0].K]
+            left = [row for row in spooled if row[1] > 0 or 100 + number < row[0].K]
             feed.supersede(Path(file.path), left, type_from_text(ROW))  # type: ignore[attr-defined]
     (file,) = feed.poll(0.0).files
     assert Path(file.path).stem.endswith("~11")

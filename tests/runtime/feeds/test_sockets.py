@@ -137,8 +137,8 @@ def test_a_header_is_of_the_connection(tmp_path: Path) -> None:
             until(lambda: feed.status.lines == 3)
             files = feed.poll(0).files
             assert len(files) >= 2
-            found = [Record({"A": a, "B": b}) for a, b in [(1, "x"), (2, "y"), (3, "z")]]
-            assert content(stream, files) == rows(*found)
+            records = [Record({"A": a, "B": b}) for a, b in [(1, "x"), (2, "y"), (3, "z")]]
+            assert content(stream, files) == rows(*records)
 
 
 def test_a_document_is_what_comes_over_a_connection(tmp_path: Path) -> None:

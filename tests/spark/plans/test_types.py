@@ -21,7 +21,7 @@ from incmrql.spark.values import packed_rows, values
 from incmrql.types.model import Tuple
 from incmrql.values import LocalTime, encode, show
 from tests.catalyst.dumps import user_session
-from tests.catalyst.judging import converted, evaluated, random_tables
+from tests.catalyst.judging import random_tables, reference_answer, script_of_plan
 from tests.catalyst.texts import tables, texts
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_the_reference_agrees_with_spark(query: str, spark: SparkSession, tmp_pa
     frame_of(own, rows).write.parquet(str(tmp_path / "t"))
     own.read.schema(COLUMNS).parquet(str(tmp_path / "t")).createOrReplaceTempView("t")
     plan = analyze_sql(own, texts("types")[query])
-    answer = evaluated(converted(plan.analyzed).script, {"t": rows})
+    answer = reference_answer(script_of_plan(plan.analyzed).script, {"t": rows})
     types = tuple(model_type(field["dataType"]) for field in plan.analyzed.schema["fields"])
     expected = values(packed_rows(plan.frame), Tuple(types))
     assert Counter(map(encode, answer)) == Counter(map(encode, expected)), (
@@ -98,20 +98,20 @@ def test_from_parquet_files_to_answers(spark: SparkSession, tmp_path: Path) -> N
         rows = run.answer_df().selectExpr("k", "w", "n", "cast(y as string)", "d", "m", "ks")
         kept = frame_of(own, first[3:] + second)
         wanted = kept.selectExpr("k", "w", "n", "cast(y as string)", "d", "m", "map_keys(m)")
-        assert _sorted(rows) == _sorted(wanted)
+        assert _sorted_rows(rows) == _sorted_rows(wanted)
         assert run.verify().rows == run.verify(against="spark").rows == len(first[3:] + second)
 
 
-def _sorted(frame: DataFrame) -> list[str]:
+def _sorted_rows(frame: DataFrame) -> list[str]:
     return sorted(repr(tuple(row)) for row in frame.collect())
 
 
 def _rows(rows: list[Any]) -> list[Any]:
     """What the query answers, in Python's own types."""
-    made = Row("k", "w", "n", "y", "d", "m", "a", "ks", "later", "h")
+    row = Row("k", "w", "n", "y", "d", "m", "a", "ks", "later", "h")
     maps = [None if row[3] is None else {e["key"]: e["value"] for e in row[3]} for row in rows]
     return [
-        made(
+        row(
             k, w, n, y, d, m,
             None if m is None else m.get("a"),
             None if m is None else list(m),
@@ -131,7 +131,7 @@ def test_other_files_are_read_as_spark_does(
     own = user_session(spark)
     rows = list(random_tables("types", Random(format_), 12)["t"])
     names = columns.split()
-    schema = ", ".join(each for each in COLUMNS.split(", ") if each.split(" ")[0] in names)
+    schema = ", ".join(column for column in COLUMNS.split(", ") if column.split(" ")[0] in names)
     frame_of(own, rows).select(names).write.format(format_).save(str(tmp_path / "source"))
     frame = own.read.schema(schema).format(format_).load(str(tmp_path / "source"))
     with incmrql.materialize(frame.groupBy("k").agg(*_firsts(names)), settle=0) as run:
