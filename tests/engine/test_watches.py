@@ -227,6 +227,33 @@ def test_random_batches_agree_with_the_evaluator(text: str) -> None:
     assert stopped
 
 
+ONE_SIDE = [
+    "select (x.A, y.D) from x in R, y in S where x.A / x.B = y.A",
+    "select (x.A, y.D) from x in R, y in S where x.C > 0.0 and x.A / x.B = y.A / (y.A - 7)",
+]
+"""Join keys with an operation on the rows of one side."""
+
+
+@pytest.mark.parametrize("text", ONE_SIDE)
+def test_an_operation_in_a_join_key_fails_in_the_rows_of_its_side(
+    text: str, tmp_path: Path
+) -> None:
+    """With a partner or without: and no batch pairs all rows of one side with all of the other."""
+    run = WatchedRun(text, tmp_path)
+    bad = r(7, 0, 1.0, "b")
+    assert run.step(inserted(R=[bad, r(6, 2, 1.0, "c")])) == [("x.A / x.B", Record({"x": bad}))]
+    assert texts(run.step(inserted(S=[s(3, 1.0, "x")]))) == ["x.A / x.B"]
+    assert run.step(deleted(R=[bad])) == []
+    assert "tables" not in compile_program(run.program).scopes
+
+
+def test_where_an_equality_relates_the_rows_an_operation_fails_in_pairs(tmp_path: Path) -> None:
+    text = "select (x.A, y.D) from x in R, y in S where x.B = y.A and x.A / x.B > y.D"
+    run = WatchedRun(text, tmp_path)
+    assert run.step(inserted(R=[r(7, 0, 1.0, "b")])) == []
+    assert texts(run.step(inserted(S=[s(0, 1.0, "x")]))) == ["x.A / x.B"]
+
+
 def joined_tables(program: Program) -> list[str | None]:
     physical = compile_program(program)
     return [

@@ -12,7 +12,9 @@ the first operation, from left to right, that does.
 What consumes a value, and for which rows:
 
     a condition        the rows of the generators that it is about, where the conditions
-                       before it hold and the join keys among these generators are equal
+                       before it hold and the join keys among these generators are equal;
+                       where nothing else relates these generators, what is about one of them
+                       fails in its rows, with a partner or without
     a group key, the   the rows of the from clause for which all conditions hold; what is
     argument of an     aggregated counts whether `having` holds or not
     aggregate
@@ -28,8 +30,8 @@ Watches are derived from the typed tree, before any rewriting, and are planned a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import (
@@ -57,16 +59,16 @@ from incmrql.algebra.failures.conditions import (
     site_and_row,
     substitute_in,
     used_paths,
-    uses_part,
     with_qualifiers,
 )
+from incmrql.algebra.failures.readers import Reader, ViewReaders, used_columns
 from incmrql.algebra.failures.sites import Site
 from incmrql.algebra.rows import Names
 from incmrql.algebra.scope import SourceScope, last_number
 from incmrql.algebra.translate.queries import NO_VIEWS, Views
 from incmrql.errors import Span
 from incmrql.types import typed
-from incmrql.types.model import BOOL, Record, Tuple, bag, is_integer
+from incmrql.types.model import BOOL, Tuple, bag, is_integer
 from incmrql.types.walk import (
     children,
     free_variables,
@@ -98,7 +100,7 @@ def failure_watches(
 
     The first one has those of the views that the items use.
     """
-    scope, readers = SourceScope(script, views=views.variables), _ViewReaders()
+    scope, readers = SourceScope(script, views=views.variables), ViewReaders()
     finders = [_FailureFinder(scope, Names(last_number(script, e)), readers) for e in exprs]
     fragments = [finder.visit(expr) for finder, expr in zip(finders, exprs, strict=True)]
     for key in reversed(views.by_key if exprs else ()):  # a view comes after those that it reads
@@ -116,25 +118,13 @@ def failure_watches(
     ]
 
 
-Reader: TypeAlias = tuple[typed.Pattern, Sequence[typed.Expr]]
-"""A pattern that rows are matched with, and the expressions that use what it binds."""
-
-
-@dataclass(slots=True)
-class _ViewReaders:
-    """Who reads the rows of views, by the key of each: all of a row, or what a reader uses."""
-
-    whole: set[str] = field(default_factory=set)
-    some: dict[str, list[Reader]] = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class _FailureFinder:
     """Finds the fragments of an expression, over the variables in scope where it stands."""
 
     scope: SourceScope
     names: Names
-    readers: _ViewReaders
+    readers: ViewReaders
     sites: list[Site] = field(default_factory=list)
     unwatched: list[Span] = field(default_factory=list)
     _numbers: dict[tuple[Span, str], int] = field(default_factory=dict)
@@ -202,7 +192,11 @@ class _FailureFinder:
             return self.visit(rename_binders(query, self.names.like))
         if not readers:
             return []
-        return self.visit(rename_binders(_used_columns(query, readers, self), self.names.like))
+        return self.visit(rename_binders(self.used_columns(query, readers), self.names.like))
+
+    def used_columns(self, query: typed.Expr, readers: Sequence[Reader]) -> typed.Expr:
+        """A query reduced to the columns that its readers use."""
+        return used_columns(query, readers, self.scope, self.readers, self.names)
 
     def _visit_all(self, exprs: Iterable[typed.Expr]) -> list[Fragment]:
         return [fragment for expr in exprs for fragment in self.visit(expr)]
@@ -454,7 +448,7 @@ class _FromClause:
             case typed.Generator(pattern, domain):
                 expanded = self.expand(domain)
                 rows = self._named_query(expanded)
-                used = _used_columns(rows, [(pattern, uses)], self.finder)
+                used = self.finder.used_columns(rows, [(pattern, uses)])
                 inside = self.finder.visit(used)
                 before = self.qualifiers if free_variables(expanded) & self._bound() else []
                 self.domains += with_qualifiers(before, inside)
@@ -479,25 +473,51 @@ class _FromClause:
         """What fails in the conditions: each for the rows of the generators that it is about."""
         fragments: list[Fragment] = []
         for index, condition in enumerate(self.where):
-            inside = self.finder.visit(condition)
-            if not inside:
-                continue
-            needed = self._needed_qualifiers(condition)
-            outside = self._bound() - {v for qualifier in needed for v in bound_by(qualifier)}
-            others = [
-                (i, other)
-                for i, other in enumerate(self.where)
-                if i != index and not free_variables(other) & outside
-            ]
-            joins = [other for _, other in others if is_join(other, needed)]
-            guards = [other for i, other in others if i < index and other not in joins]
-            base = (*needed, *map(typed.Condition, joins))
-            fragments += with_qualifiers(base, guard(build.conjunction(guards), inside))
+            for part, variables in self._parts(index, self.finder.visit(condition)):
+                needed = self._needed_qualifiers(variables)
+                joins, guards = self._other_conditions(index, needed)
+                base = (*needed, *map(typed.Condition, joins))
+                fragments += with_qualifiers(base, guard(build.conjunction(guards), [part]))
         return fragments
 
-    def _needed_qualifiers(self, condition: typed.Expr) -> list[typed.Qualifier]:
-        """The qualifiers that bind what a condition is about, with those that they depend on."""
-        wanted = free_variables(condition)
+    def _parts(
+        self, index: int, fragments: list[Fragment]
+    ) -> Iterator[tuple[Fragment, frozenset[typed.Variable]]]:
+        """What fails in a condition, and the variables whose rows it is looked for in.
+
+        Without an equality, each row of one generator would be paired with each of another: so an
+        operation on one of them, such as the cast of a join key, is looked for in its rows alone.
+        """
+        variables = free_variables(self.where[index])
+        needed = self._needed_qualifiers(variables)
+        joins, guards = self._other_conditions(index, needed)
+        is_product = _is_product(needed) and not joins
+        splits = is_product and not any(
+            _is_product(self._needed_qualifiers(free_variables(other))) for other in guards
+        )
+        for fragment in fragments:
+            if not splits or fragment.qualifiers or fragment.pair is not None:
+                yield fragment, variables
+                continue
+            for check in fragment.checks:
+                yield replace(fragment, checks=(check,)), free_variables(check.condition)
+
+    def _other_conditions(
+        self, index: int, needed: Sequence[typed.Qualifier]
+    ) -> tuple[list[typed.Expr], list[typed.Expr]]:
+        """The other conditions on what some qualifiers bind: joins, and those before this one."""
+        outside = self._bound() - {v for qualifier in needed for v in bound_by(qualifier)}
+        others = [
+            (i, other)
+            for i, other in enumerate(self.where)
+            if i != index and not free_variables(other) & outside
+        ]
+        joins = [other for _, other in others if is_join(other, needed)]
+        return joins, [other for i, other in others if i < index and other not in joins]
+
+    def _needed_qualifiers(self, variables: AbstractSet[typed.Variable]) -> list[typed.Qualifier]:
+        """The qualifiers that bind variables, with those that they depend on."""
+        wanted = set(variables)
         needed: list[typed.Qualifier] = []
         for qualifier in reversed(self.qualifiers):
             if wanted & set(bound_by(qualifier)):
@@ -523,6 +543,17 @@ class _FromClause:
         return with_qualifiers([*self.qualifiers, *map(typed.Condition, self.where)], fragments)
 
 
+def _is_product(qualifiers: Sequence[typed.Qualifier]) -> bool:
+    """Whether several generators are among some qualifiers, none of which goes through another."""
+    bound: set[typed.Variable] = set()
+    independent = 0
+    for qualifier in qualifiers:
+        is_over_others = free_variables(qualifier_value(qualifier)) & bound
+        independent += isinstance(qualifier, typed.Generator) and not is_over_others
+        bound |= set(bound_by(qualifier))
+    return independent > 1
+
+
 def _nodes_with_called(parts: Iterable[typed.Expr], script: typed.Script) -> Iterator[typed.Expr]:
     """The nodes of expressions, and of the queries, functions and aggregations that they use."""
     entered: set[tuple[str, str]] = set()
@@ -543,35 +574,3 @@ def _nodes_with_called(parts: Iterable[typed.Expr], script: typed.Script) -> Ite
             if name not in entered:
                 entered.add(name)
                 waiting += bodies
-
-
-def _used_columns(
-    domain: typed.Expr, readers: Sequence[Reader], finder: _FailureFinder
-) -> typed.Expr:
-    """A domain reduced to the columns of its head that its readers use.
-
-    Of a view nothing is left: what is read of it is noted.
-    """
-    parts: Sequence[int | str]
-    match domain:
-        case typed.Global(key) if key in finder.scope.views:
-            finder.readers.some.setdefault(key, []).extend(readers)
-            return typed.MakeCollection((), type=domain.type)
-        case typed.Global(key):
-            inner = rename_binders(finder.scope.script.queries[key], finder.names.like)
-            return _used_columns(inner, readers, finder)
-        case typed.Combine("union", left, right):
-            sides = [_used_columns(side, readers, finder) for side in (left, right)]
-            return replace(domain, left=sides[0], right=sides[1])
-        case typed.Widen(operand):
-            return replace(domain, operand=_used_columns(operand, readers, finder))
-        case typed.Select(distinct=False, head=typed.MakeTuple(items) as head):
-            parts = range(len(items))
-        case typed.Select(distinct=False, head=typed.MakeRecord(items) as head):
-            assert isinstance(head.type, Record)
-            parts = head.type.names
-        case _:
-            return domain
-    wanted = [any(uses_part(p, part, uses) for p, uses in readers) for part in parts]
-    kept = [item for item, keep in zip(items, wanted, strict=True) if keep]
-    return domain if all(wanted) else replace(domain, head=build.tuple_of(*kept))
