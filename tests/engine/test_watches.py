@@ -241,17 +241,17 @@ def test_an_operation_in_a_join_key_fails_in_the_rows_of_its_side(
     """With a partner or without: and no batch pairs all rows of one side with all of the other."""
     run = WatchedRun(text, tmp_path)
     bad = r(7, 0, 1.0, "b")
-    assert run.step(inserted(R=[bad, r(6, 2, 1.0, "c")])) == [("x.A / x.B", Record({"x": bad}))]
-    assert texts(run.step(inserted(S=[s(3, 1.0, "x")]))) == ["x.A / x.B"]
-    assert run.step(deleted(R=[bad])) == []
+    assert run.step(insertions(R=[bad, r(6, 2, 1.0, "c")])) == [("x.A / x.B", Record({"x": bad}))]
+    assert texts(run.step(insertions(S=[s(3, 1.0, "x")]))) == ["x.A / x.B"]
+    assert run.step(deletions(R=[bad])) == []
     assert "tables" not in compile_program(run.program).scopes
 
 
 def test_where_an_equality_relates_the_rows_an_operation_fails_in_pairs(tmp_path: Path) -> None:
     text = "select (x.A, y.D) from x in R, y in S where x.B = y.A and x.A / x.B > y.D"
     run = WatchedRun(text, tmp_path)
-    assert run.step(inserted(R=[r(7, 0, 1.0, "b")])) == []
-    assert texts(run.step(inserted(S=[s(0, 1.0, "x")]))) == ["x.A / x.B"]
+    assert run.step(insertions(R=[r(7, 0, 1.0, "b")])) == []
+    assert texts(run.step(insertions(S=[s(0, 1.0, "x")]))) == ["x.A / x.B"]
 
 
 def joined_tables(program: Program) -> list[str | None]:
