@@ -281,7 +281,7 @@ def differences(run: Run, plain: PlainSpark) -> list[str]:
     return [
         name
         for item, name in enumerate(plain.answers)
-        if Counter(map(tuple, run.answer(item))) != plain.rows(name)  # type: ignore[arg-type]
+        if Counter(map(tuple, run.answer(item))) != plain.rows(name)
     ]
 
 
@@ -325,7 +325,7 @@ def measure(folder: Path, orders: int, rounds: int, warm_up: int, share: float) 
                     table.snapshot(folder / "now")
                 plain.prepare()
                 reports: list[BatchReport] = []
-                sides = {
+                sides: dict[str, Callable[[], object]] = {
                     "batch": partial(_step, run, reports),
                     "plain": plain.compute,
                     "cached": plain.compute_with_cache,
