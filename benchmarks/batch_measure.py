@@ -26,7 +26,7 @@ T = TypeVar("T")
 CLOSE = 1e-9
 """How far sums of doubles may differ, relatively, where an engine adds in any order."""
 WARM_SECONDS = 5
-"""A query is warmed up for so many seconds times the rounds of warming up: Java compiles late."""
+"""Seconds of warm-up per round of warming up: Java compiles late."""
 PLAIN_LIMIT, EXACT_LIMIT = 1.15, 2.5
 
 

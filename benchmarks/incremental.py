@@ -24,7 +24,7 @@ from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_costs import chain, floor, load
 from benchmarks.incremental_flat import flat
 from benchmarks.incremental_memory import memory
-from benchmarks.incremental_pairs import SIDES, Pairs, measure, measure_reads, told
+from benchmarks.incremental_pairs import SIDES, Pairs, error_text, measure, measure_reads
 from benchmarks.incremental_queries import WORKLOADS
 from benchmarks.incremental_run import Bench
 from incmrql.api.session import Session
@@ -108,7 +108,7 @@ def run(bench: Bench, names: Iterable[str]) -> dict[str, dict[str, Any]]:
             try:
                 results[name] = measure_it(bench)
             except Exception as error:  # whatever it is, the others are still wanted
-                results[name] = {"about": name, "verdict": f"FAIL: {told(error)}"}
+                results[name] = {"about": name, "verdict": f"FAIL: {error_text(error)}"}
             print("\n" + "\n".join(facts(name, results[name])), flush=True)
     if READS in wanted:
         print("\n" + READS_HEAD, flush=True)

@@ -103,13 +103,13 @@ def measure(bench: Bench, workload: Workload) -> Pairs:
     except TooSlow as problem:
         pairs.problems.append(str(problem))
     except Exception as error:  # whatever it is, the other workloads are still wanted
-        pairs.problems.append(told(error))
+        pairs.problems.append(error_text(error))
     if any(report.jobs != 1 for report in pairs.reports):
         pairs.problems.append("not one job a batch")
     return pairs
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error in a few words, files by their names only."""
     first = re.sub(r"(?:/[^/\s]+)+/", "", str(error).strip().split("\n")[0])
     return f"failed: {type(error).__name__}: {first[:120]}"

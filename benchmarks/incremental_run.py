@@ -73,7 +73,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A workload that runs: its data, and the driver that has taken in its history."""
+    """A running workload: its data, and a driver that has ingested its history."""
 
     bench: Bench
     workload: Workload

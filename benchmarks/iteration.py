@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.incremental import _is_bad, facts, write
-from benchmarks.incremental_pairs import told
+from benchmarks.incremental_pairs import error_text
 from benchmarks.incremental_run import Bench
 from benchmarks.iteration_error import error
 from benchmarks.iteration_flat import flat
@@ -106,7 +106,7 @@ def run(bench: Bench, names: Iterable[str]) -> dict[str, dict[str, Any]]:
             try:
                 results[name] = measure_it(bench)
             except Exception as problem:  # whatever it is, the others are still wanted
-                results[name] = {"about": name, "verdict": f"FAIL: {told(problem)}"}
+                results[name] = {"about": name, "verdict": f"FAIL: {error_text(problem)}"}
             print("\n" + "\n".join(facts(name, shorten(results[name]))), flush=True)
     return results
 

@@ -1,7 +1,7 @@
 """The error of diffused loops over a hundred batches, beside what is stated of it.
 
 After each batch the diffused answer is compared with the loop over all data so far, by NumPy; the
-paper's own scheme (`iteration_paper`) takes in the same batches.  Errors are sums of the sizes of
+paper's own scheme (`iteration_paper`) gets the same batches.  Errors are sums of the sizes of
 all differences, and `size` is that of the answer itself.
 """
 
@@ -47,7 +47,7 @@ class Subject:
 
 @dataclass(slots=True)
 class _Truths:
-    """What a loop is over rows; all settings get the same batches, so each is asked for again."""
+    """The result of a loop over rows, cached: all settings get the same batches."""
 
     subject: Subject
     nodes: int

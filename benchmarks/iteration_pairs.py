@@ -1,6 +1,6 @@
 """Ways of keeping a loop against running it by hand over all data so far, in turn.
 
-In a round each way takes in two batches.  The first is not counted: a Python worker keeps one
+In a round each way ingests two batches.  The first is not counted: a Python worker keeps one
 program, and unpacks another one when it comes.  The code by hand runs once, after both batches.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from benchmarks.incremental_pairs import _quartiles, phases, told
+from benchmarks.incremental_pairs import _quartiles, error_text, phases
 from benchmarks.incremental_run import Bench, TooSlow, compare_bags, time_call
 from benchmarks.iteration_answers import distance, norm, stated_error
 from benchmarks.iteration_queries import HAND, Case, Way
@@ -32,7 +32,7 @@ class Found:
     loaded: dict[str, float] = field(default_factory=dict)
     refused: dict[Way, str] = field(default_factory=dict)
     slow: dict[Way, str] = field(default_factory=dict)
-    """Ways that could not take in the history in time."""
+    """Ways that could not ingest the history in time."""
     errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -123,7 +123,7 @@ def measure(bench: Bench, case: Case) -> Found:
     except TooSlow as problem:
         measurement.problems.append(str(problem))
     except Exception as error:  # whatever it is, the other cases are still wanted
-        measurement.problems.append(told(error))
+        measurement.problems.append(error_text(error))
     if any(report.jobs != 1 for reports in measurement.reports.values() for report in reports):
         measurement.problems.append("not one job a batch")
     return measurement

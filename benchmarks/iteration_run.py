@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.batch_sides import act, by_hand
 from benchmarks.incremental_data import Supply, history_of
-from benchmarks.incremental_pairs import told
+from benchmarks.incremental_pairs import error_text
 from benchmarks.incremental_run import Bench, Place, TooSlow, folder_in, program
 from benchmarks.iteration_queries import Case, Way
 from incmrql.errors import QueryError
@@ -102,7 +102,7 @@ def open_lane(
         except (QueryError, NotImplementedError) as error:
             if way != "diffuse":
                 raise
-            raise Refusal(told(error)) from error
+            raise Refusal(error_text(error)) from error
         assert loaded is not None
         lane = Lane(feed, way, driver, loaded)
         feed.add()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.incremental_pairs import told
+from benchmarks.incremental_pairs import error_text
 from incmrql.api.session import Session
 
 Figure: TypeAlias = float | int | str
@@ -100,4 +100,4 @@ def verdict_of(ratio: float | None, problems: list[str]) -> str:
 
 def failure(experiment: str, case: str, error: Exception) -> Finding:
     """The finding that a case could not be run, with the reason in a few words."""
-    return Finding(experiment, case, verdict="failed", note=told(error))
+    return Finding(experiment, case, verdict="failed", note=error_text(error))

@@ -103,7 +103,7 @@ def stream_text(data: Path) -> str:
 
 
 def pieces(checkpoint: Path) -> list[str]:
-    """What makes a run take in some files after the others, and end."""
+    """Options that make a run ingest some files after the others, and end."""
     chosen = ["--available-now", "--settle", "0s", "--trigger", "0s"]
     per_batch = ["--max-files-per-batch", str(FILES_PER_BATCH)]
     return [*chosen, *per_batch, "--checkpoint", str(checkpoint)]

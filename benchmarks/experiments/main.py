@@ -85,14 +85,14 @@ def _findings(name: str, options: Options, tell: Tell) -> list[Finding]:
     findings: list[Finding] = []
     begun = time.perf_counter()
 
-    def told(text: str) -> None:
+    def tell_progress(text: str) -> None:
         tell(f"[{time.perf_counter() - begun:5.0f} s] {name}: {text}")
 
     try:
-        for finding in experiment(name).run(options, told):
+        for finding in experiment(name).run(options, tell_progress):
             findings.append(finding)
             ratio = "" if finding.ratio is None else f" {finding.ratio:.2f}"
-            told(f"{finding.case}:{ratio} {finding.verdict}")
+            tell_progress(f"{finding.case}:{ratio} {finding.verdict}")
     except ModuleNotFoundError as missing:
         findings.append(Finding(name, "", verdict=f"skipped: there is no {missing.name}"))
     except Exception as error:  # whatever it is, the other experiments are still wanted

@@ -26,7 +26,7 @@ from benchmarks.batch_measure import unpack_records
 from benchmarks.batch_sides import Expert, by_hand, by_incmrql
 from benchmarks.experiments.base import Experiment, Finding, Options, Tell, session_for, verdict_of
 from benchmarks.incremental_data import Size, Supply, Table, history_of
-from benchmarks.incremental_pairs import _quartiles, told
+from benchmarks.incremental_pairs import _quartiles, error_text
 from benchmarks.incremental_run import Bench, Place, compare_bags, folder_in, program, time_call
 from benchmarks.iteration_answers import distance, norm, stated_error
 from benchmarks.iteration_queries import Way
@@ -231,7 +231,7 @@ def asking(trial: Trial, options: Options, tell: Tell) -> Iterator[Finding]:
                     series.courses.append(trial.run_course(way, increment, count, again))
             except Exception as error:  # whatever it is, the other cases are still wanted
                 case = case_of(question, series)
-                yield Finding(question.name, case, verdict="failed", note=told(error))
+                yield Finding(question.name, case, verdict="failed", note=error_text(error))
                 continue
             again = (series.best,)
             yield finding(question, series)

@@ -1,6 +1,6 @@
 """The same queries over the same files by other engines, round by round in random order.
 
-Each engine takes in a history and then batch after batch.  The clock starts when the files of a
+Each engine ingests a history and then batch after batch.  The clock starts when the files of a
 batch are visible to the engine, and stops when its answer is up to date.  What an engine does not
 run is told in its own words; an engine that is not installed is skipped.
 """
@@ -41,7 +41,7 @@ from benchmarks.experiments.rivals_queries import (
 from benchmarks.experiments.rivals_sides import Answer, Late, Refused, Rival, Side, Skipped, Table
 from benchmarks.experiments.rivals_spark import PlainSpark
 from benchmarks.experiments.rivals_streaming import StructuredStreaming
-from benchmarks.incremental_pairs import told
+from benchmarks.incremental_pairs import error_text
 from incmrql.api.session import Session
 
 QUICK: Final = ("average", "extremes")
@@ -155,7 +155,7 @@ def _open(lane: Lane, rival: Rival | None, table: Table, answer: Answer) -> None
     except Late as reason:
         lane.late(reason, "history")
     except Exception as error:  # whatever it is, the others are still wanted
-        lane.stop("failed", told(error))
+        lane.stop("failed", error_text(error))
 
 
 def _round(lanes: list[Lane], table: Table, chance: random.Random, *, is_counted: bool) -> Answer:
@@ -173,7 +173,7 @@ def _round(lanes: list[Lane], table: Table, chance: random.Random, *, is_counted
         except Late as reason:
             lane.late(reason, f"batch {number}")
         except Exception as error:  # whatever it is, the others are still wanted
-            lane.stop("failed", told(error))
+            lane.stop("failed", error_text(error))
         else:
             if is_counted:
                 lane.seconds.append(seconds)

@@ -49,7 +49,7 @@ class Query:
         return self.workload.name
 
     def size(self, rows: int, batch: int = BATCH) -> Size:
-        """The size with so many rows in the history of a table."""
+        """The size with a given number of rows in the history of a table."""
         return Size(rows, max(rows // self.rows_per_key, 10), batch)
 
     @property

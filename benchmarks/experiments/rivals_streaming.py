@@ -107,7 +107,7 @@ class Running:
         ).start()
 
     def catch_up(self, patience: float) -> None:
-        """Wait until what is there has been taken in."""
+        """Wait until everything that is there is processed."""
         timer = threading.Timer(patience, self.query.stop)
         timer.start()
         try:
@@ -196,7 +196,7 @@ class StructuredStreaming:
     name = "Structured Streaming"
 
     def open(self, table: Table) -> Side:
-        """Whether it takes the query is known when it has taken in the history."""
+        """Whether it accepts the query is known once it has processed the history."""
         return Streamed(table)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """How batches of 100 to 1M rows do on histories of 1M to 100M rows, and where it is break-even.
 
-Each history is taken in once.  Then batches come, the small ones first, since those hardly change
+Each history is ingested once.  Then batches come, the small ones first, since those hardly change
 the history.  A large history is recomputed only once, after the last batch, and all ratios are
 against that: by then it has grown by a few percent.  At the end the answers are compared.
 """

@@ -101,7 +101,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A shape that runs: its data, and the driver that has taken in the history."""
+    """A running shape: its data, and a driver that has ingested the history."""
 
     bench: Bench
     shape: Shape

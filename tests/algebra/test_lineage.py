@@ -59,8 +59,10 @@ MORE = [
 ]  # fmt: skip
 
 
-def told(text: str, kind: typed.ItemKind, script: typed.Script, rows: dict[str, Value]) -> bool:
-    """Whether notes are a query; then its value must be what the oracle remembers."""
+def check_notes(
+    text: str, kind: typed.ItemKind, script: typed.Script, rows: dict[str, Value]
+) -> bool:
+    """Whether notes are a query; if so, check that its value is what the oracle remembers."""
     world = new_world(script, registered=rows)
     item = replace(script.items[-1], kind=kind)
     for before in script.items[:-1]:
@@ -89,7 +91,7 @@ def told(text: str, kind: typed.ItemKind, script: typed.Script, rows: dict[str, 
 @given(left=ROWS, right=ROWS)
 def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[Value]) -> None:
     script = typed_script(f"{text};", TABLES)
-    assert told(text, kind, script, {"R": left, "S": right})
+    assert check_notes(text, kind, script, {"R": left, "S": right})
 
 
 @fewer
@@ -100,7 +102,7 @@ def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[V
 )
 def test_notes_of_any_query(text: str, rows: dict[str, Bag], kind: typed.ItemKind) -> None:
     with deep_recursion():
-        told(text, kind, infer_script(parse_script(SourceText(text)), CATALOG), {**rows})
+        check_notes(text, kind, infer_script(parse_script(SourceText(text)), CATALOG), {**rows})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,7 +115,9 @@ def test_most_queries_have_notes(kind: typed.ItemKind) -> None:
     def count_outcome(text: str) -> None:
         with deep_recursion():
             script = infer_script(parse_script(SourceText(text)), CATALOG)
-            outcomes[told(text, kind, script, {name: Bag() for name in ("R", "S", "N", "W")})] += 1
+            outcomes[
+                check_notes(text, kind, script, {name: Bag() for name in ("R", "S", "N", "W")})
+            ] += 1
 
     count_outcome()
     assert outcomes[True] >= 50
@@ -128,7 +132,7 @@ def test_stored_values_are_sources() -> None:
     """
     script = typed_script(f"{text};", TABLES)
     for kind in KINDS:
-        assert told(text, kind, script, {"R": [(1, 2), (3, 2), (None, None)], "S": []})
+        assert check_notes(text, kind, script, {"R": [(1, 2), (3, 2), (None, None)], "S": []})
 
 
 @pytest.mark.parametrize(

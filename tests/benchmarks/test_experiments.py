@@ -50,7 +50,7 @@ ABOUT = {
 
 
 @pytest.fixture
-def told() -> list[str]:
+def progress() -> list[str]:
     return []
 
 
@@ -141,7 +141,7 @@ def test_a_run_that_is_stopped_removes_what_it_made(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_failure_is_a_finding_and_the_others_are_run(
-    monkeypatch: pytest.MonkeyPatch, told: list[str]
+    monkeypatch: pytest.MonkeyPatch, progress: list[str]
 ) -> None:
     def fail_after_one(_options: Options, _tell: Tell) -> Iterator[Finding]:
         yield WON
@@ -150,23 +150,23 @@ def test_a_failure_is_a_finding_and_the_others_are_run(
     experiments = {"scale": Experiment("scale", "", fail_after_one), "deletions": about(LOST)}
     monkeypatch.setattr(main, "experiment", experiments.__getitem__)
     shown: list[str] = []
-    assert not run(Wish(("scale", "deletions")), told.append, shown.append)
+    assert not run(Wish(("scale", "deletions")), progress.append, shown.append)
     first, second = shown
     assert "failed: ValueError: no file a.parquet" in first
     assert "2.50  faster" in first
     assert "slower" in second
 
 
-def test_what_is_not_built_is_skipped(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+def test_what_is_not_built_is_skipped(monkeypatch: pytest.MonkeyPatch, progress: list[str]) -> None:
     monkeypatch.setitem(MODULES, "profile", ("benchmarks.experiments.none", "X"))
     shown: list[str] = []
-    assert run(Wish(("profile",)), told.append, shown.append)
+    assert run(Wish(("profile",)), progress.append, shown.append)
     assert "skipped: there is no benchmarks.experiments.none" in shown[0]
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_data_stay_only_where_they_are_asked_for(
-    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, progress: list[str]
 ) -> None:
     places: list[Path] = []
 
@@ -176,7 +176,7 @@ def test_data_stay_only_where_they_are_asked_for(
         yield WON
 
     monkeypatch.setattr(main, "experiment", lambda name: Experiment(name, "", leave_history))
-    run(Wish(("scale",), data=tmp_path / "new" if kept else None), told.append, lambda _: None)
+    run(Wish(("scale",), data=tmp_path / "new" if kept else None), progress.append, lambda _: None)
     assert (places[0] / "history").exists() == kept
 
 
@@ -234,18 +234,18 @@ def test_a_table_goes_between_its_marks() -> None:
         replace_table(text, "other", "| new |")
 
 
-def test_results_of_other_experiments_stay(tmp_path: Path, told: list[str]) -> None:
+def test_results_of_other_experiments_stay(tmp_path: Path, progress: list[str]) -> None:
     results, readme = tmp_path / "new" / "some.json", tmp_path / "README.md"
     readme.write_text("".join(" ".join(marks(name)) for name in ("scale", "bank")))
     for name, finding in (("scale", WON), ("bank", LOST), ("scale", LOST)):
-        keep(name, [finding], ABOUT, told.append, results, readme)
+        keep(name, [finding], ABOUT, progress.append, results, readme)
     known = read(results)
     assert list(known) == ["scale", "bank"]
     assert [known[name]["findings"][0]["case"] for name in known] == ["b|c", "b|c"]
     assert known["scale"]["about"] == ABOUT
     assert readme.read_text().count("| slower |") == 2
     assert "faster" not in readme.read_text()
-    keep("bank", [WON], {**ABOUT, "quick": True}, told.append, results, readme)
+    keep("bank", [WON], {**ABOUT, "quick": True}, progress.append, results, readme)
     assert readme.read_text().count("load of the machine 0.1 before and 1.9 after") == 2
     assert readme.read_text().count("In small") == 1
 
@@ -286,14 +286,14 @@ def test_plots_are_drawn(name: str, rows: list[dict[str, Any]], tmp_path: Path) 
 
 
 def test_without_matplotlib_it_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, progress: list[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     readme = tmp_path / "README.md"
     readme.write_text(" ".join(marks("scale")))
     finding = Finding("scale", "a", {"batch rows": 100}, 2.0, "faster")
-    keep("scale", [finding], ABOUT, told.append, tmp_path / "some.json", readme)
-    assert told == ["no plots are drawn: there is no matplotlib"]
+    keep("scale", [finding], ABOUT, progress.append, tmp_path / "some.json", readme)
+    assert progress == ["no plots are drawn: there is no matplotlib"]
     assert "scale" in read(tmp_path / "some.json")
 
 

@@ -17,7 +17,7 @@ from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_data import FILES, GONE, Supply, history_of
 from benchmarks.incremental_flat import flat
 from benchmarks.incremental_memory import _limit_seen, _loads, memory, memory_limit
-from benchmarks.incremental_pairs import Pairs, measure, told
+from benchmarks.incremental_pairs import Pairs, error_text, measure
 from benchmarks.incremental_process import below, memory_of, slope
 from benchmarks.incremental_queries import WORKLOADS, Workload, text_of
 from benchmarks.incremental_run import Bench, open_stage, program
@@ -120,7 +120,7 @@ def test_reads_that_were_not_counted_are_seen() -> None:
 
 def test_errors_name_no_folders() -> None:
     error = ValueError("no file /home/someone/data/a.parquet: gone\nmore")
-    assert told(error) == "failed: ValueError: no file a.parquet: gone"
+    assert error_text(error) == "failed: ValueError: no file a.parquet: gone"
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,11 +18,11 @@ from tests.catalyst.judging import Tables, agree, assert_follows, reference_answ
 from tests.catalyst.random_answers import Answered, answers, rows_of
 
 PARTS = 8
-"""The texts are tried in so many tests."""
+"""The number of tests that the texts are divided into."""
 FEWEST_CONVERTED = 340
 FEWEST_WITH_ROWS = 180
 FOLLOWED = 11
-"""One in so many texts is run over batches too."""
+"""One text in this many is run over batches too."""
 
 
 @cache

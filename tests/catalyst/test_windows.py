@@ -50,7 +50,7 @@ QUERIES = tuple(texts(SET))
 NOT_IN_DUCKDB = ("lists", "other_aggregates")
 """Lists of nothing are null there, and a correlation of one pair is NaN."""
 PARTS = 8
-"""Random queries are tried in so many tests."""
+"""The number of tests that random queries are divided into."""
 PER_PART = 25
 
 

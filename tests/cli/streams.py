@@ -35,7 +35,7 @@ class Shop:
         return path
 
     def run(self, query: str = AVERAGE, *options: str) -> Outcome:
-        """What is there is taken in, with the checkpoint `ck`."""
+        """Ingest everything that is there, with the checkpoint `ck`."""
         return incmrql("run", "-e", query, "--checkpoint", "ck", "--available-now", *options)
 
     @property

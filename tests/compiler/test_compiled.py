@@ -24,8 +24,8 @@ incr max(select x.B from x in S);
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
-    """How often each expression was translated, and how often an item was planned."""
+def stage_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
+    """The number of translations of each expression, and of items planned."""
     from incmrql.compiler import compiled
     from incmrql.plan import assembly
 
@@ -53,17 +53,17 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiled:
     return api.compiled(SCRIPT)
 
 
-def most_translated(done: Counter[object]) -> int:
-    return max(count for key, count in done.items() if key != "planned")
+def most_translated(stage_counts: Counter[object]) -> int:
+    return max(count for key, count in stage_counts.items() if key != "planned")
 
 
-def test_a_run_plans_each_item_once(script: Compiled, done: Counter[object]) -> None:
+def test_a_run_plans_each_item_once(script: Compiled, stage_counts: Counter[object]) -> None:
     assert len(script.streaming) == 2
     script.plans_of(script.streaming, watch=True)
     program = script.program(script.streaming, stored={}, watch=True)
     assert len(program.outputs) == 2
     assert program.watches
-    assert (most_translated(done), done["planned"]) == (1, 2)
+    assert (most_translated(stage_counts), stage_counts["planned"]) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -76,20 +76,20 @@ def test_a_run_plans_each_item_once(script: Compiled, done: Counter[object]) -> 
     ],
 )
 def test_explain_and_check_plan_each_item_once(
-    use: Callable[[Compiled], object], script: Compiled, done: Counter[object]
+    use: Callable[[Compiled], object], script: Compiled, stage_counts: Counter[object]
 ) -> None:
     use(script)
-    assert (most_translated(done), done["planned"]) == (1, 2)
+    assert (most_translated(stage_counts), stage_counts["planned"]) == (1, 2)
     use(script)
-    assert (most_translated(done), done["planned"]) == (1, 2)
+    assert (most_translated(stage_counts), stage_counts["planned"]) == (1, 2)
 
 
-def test_stages_are_shared(script: Compiled, done: Counter[object]) -> None:
+def test_stages_are_shared(script: Compiled, stage_counts: Counter[object]) -> None:
     for stage in ("algebra", "normal", "incremental", "normal", "incremental"):
         explain(script, stage)
     advice(script)
     explain_plans(script)
-    assert (most_translated(done), done["planned"]) == (1, 2)
+    assert (most_translated(stage_counts), stage_counts["planned"]) == (1, 2)
 
 
 @pytest.mark.usefixtures("script")

@@ -147,7 +147,7 @@ class FileRun(KernelRun):
             self.number, uuid.uuid4().hex[:8], tuple(files), self.tables, self.buckets,
             str(self.folder), targets, is_first=self.number == 0,
         )  # fmt: skip
-        _, done = self.done(CompiledProgram(self.program, self.physical), order)
+        _, done = self.execute(CompiledProgram(self.program, self.physical), order)
         self.tables = {**self.tables, **done.tables}
         self.worked = done.worked
         self.number += 1
@@ -157,8 +157,10 @@ class FileRun(KernelRun):
             changes[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
         return changes
 
-    def done(self, compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
-        """What the batch does."""
+    def execute(
+        self, compiled: CompiledProgram, order: BatchRequest
+    ) -> tuple[Reading, BatchResult]:
+        """Run a batch."""
         return run_batch(compiled, order)
 
 
@@ -168,7 +170,9 @@ class StagedRun(FileRun):
     staged = True
     """Whether the next batch is done in stages."""
 
-    def done(self, compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
+    def execute(
+        self, compiled: CompiledProgram, order: BatchRequest
+    ) -> tuple[Reading, BatchResult]:
         if not self.staged:
             return run_batch(compiled, order)
         route = Route(compiled.physical)

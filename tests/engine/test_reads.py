@@ -108,7 +108,7 @@ QUERIES: Final = STACKED | NAMED | SPELLED | WORKED | MORE | EXACT
 
 SIZES: Final = (200, 2_000)
 SMALL: Final = (40, 200)
-"""For queries that make pairs of rows, and so many more rows than there are."""
+"""For queries that produce pairs of rows, and so many more rows than their input has."""
 IN_PAIRS: Final = frozenset(
     (*BILINEAR, *PARTNERS, "pairs of a group", "choice", "null or rows", "named: cross product")
 )

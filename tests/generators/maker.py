@@ -103,7 +103,7 @@ class Maker:
         return options[self.draw(_BELOW[min(len(options), len(_BELOW)) - 1])]
 
     def chance(self, one_in: int) -> bool:
-        """True once in so many times; false when the example shrinks."""
+        """True with probability 1 / `one_in`; false when the example shrinks."""
         return self.draw(_BELOW[one_in - 1]) == one_in - 1
 
     def expr(self, wanted: Type, scope: Scope, depth: int) -> ast.Expr:

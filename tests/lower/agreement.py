@@ -280,7 +280,7 @@ def _key(case: Case) -> tuple[Any, ...]:
 
 
 def questions(cases: Iterable[Case], most: int) -> list[Question]:
-    """The cases, so many different tables of arguments to a question."""
+    """The cases in questions, each with a limited number of different argument tables."""
     groups_by_types: dict[Any, list[Case]] = {}
     for case in cases:
         groups_by_types.setdefault(_key(case), []).append(case)

@@ -30,7 +30,7 @@ from incmrql.values import LocalTime, Value
 from incmrql.values.numbers import INTEGER_RANGES, normal, quantize, to_float32
 
 MOST_ROWS = 1_500
-"""Combinations of arguments that one query is asked for."""
+"""The number of combinations of arguments in one query."""
 
 DECIMALS = (
     Decimal(38, 18), Decimal(38, 0), Decimal(38, 38), Decimal(10, 2), Decimal(18, 4),
@@ -241,7 +241,7 @@ _EDGES: dict[Type, list[Value]] = {
 
 
 def combinations(columns: list[list[Value]], most: int = MOST_ROWS) -> list[tuple[Value, ...]]:
-    """All combinations, or so many chosen from them, the same ones every time."""
+    """All combinations, or a fixed sample of them."""
     total = math.prod(map(len, columns))
     if total <= most:
         return list(product(*columns))

@@ -72,7 +72,7 @@ class Ranked:
         return 0 if entry is None else entry[1]
 
     def add(self, place: Rank, value: Value, weight: int) -> int:
-        """Add a value so many times; how often it is there now."""
+        """Add a value with a weight; returns its new multiplicity."""
         if not weight:
             return self.weight(place)
         known = place in self.rows
@@ -115,7 +115,7 @@ class Ranked:
         return next(self.span(place, place + 1))
 
     def first(self, count: int) -> Iterator[Value]:
-        """The first values, at most so many."""
+        """The first values, at most `count` of them."""
         return self.span(0, count)
 
     def span(self, start: int, stop: int) -> Iterator[Value]:

@@ -60,7 +60,7 @@ class Stepper:
             change = self._merge_parts(outputs, merged)
         except NegativeWeight as problem:
             self._undone(merged)
-            raise self._told(problem) from None
+            raise self._deletion_error(problem) from None
         except BaseException:
             self._undone(merged)
             raise
@@ -70,8 +70,8 @@ class Stepper:
         self.batches += 1
         return change
 
-    def _told(self, problem: NegativeWeight) -> Exception:
-        """What is wrong where deletions are trusted: one of them was of a row that is not there."""
+    def _deletion_error(self, problem: NegativeWeight) -> Exception:
+        """The error where deletions are trusted: one of them deletes a row that is not there."""
         trusted = [
             node.name
             for node in self.plan.nodes

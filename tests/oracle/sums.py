@@ -26,8 +26,8 @@ def add_elements(
 ) -> Any:
     """Add the elements of one row to a total, as often as its weight says.
 
-    Only a monoid with an inverse takes away.  Of the others each row is taken in so many times,
-    once if that is the same.
+    Only a monoid with an inverse can take elements away.  Without one they are added
+    `weight` times, or once if the monoid is idempotent.
     """
     known = [element for element in elements if element is not None or accumulator.kind == "rows"]
     if monoid.inverse is not None and accumulator.kind == "user":

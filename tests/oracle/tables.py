@@ -1,4 +1,4 @@
-"""Values of a group in order: how a table takes in changes, and gives them back.
+"""Values of a group in order: how a table applies changes, and undoes them.
 
 A table takes a change in at once and can give it back, for weighted values form a group: to undo
 is to add the inverse.

@@ -77,7 +77,7 @@ def take(feed: Feed, now: float = 1e10) -> tuple[InputFile, ...]:
 
 
 def ingest(feed: Feed, stream: Stream) -> Counter[bytes]:
-    """The rows of a batch that takes in what is there."""
+    """The rows of a batch that ingests all that has arrived."""
     files = feed.poll(1e10).files
     rows = content(stream, files)
     feed.acknowledge(with_checksums(files))

@@ -7,7 +7,7 @@
 A process that runs batches is killed with SIGKILL at times drawn at random, itself or one of the
 Python workers of its tasks, and started again; outputs, state and archive must be those of a
 process that nobody killed.  The kills are shared out over programs: groups, joins and a total;
-a chain; a loop.  In a fight two processes work on one checkpoint for so many minutes: each is
+a chain; a loop.  In a fight two processes work on one checkpoint for some minutes: each is
 paused at random, loses its lock to the other one, and wakes.  A case is a random query over random
 rows that come and go, compared with the evaluator after each batch.  The exit code tells whether
 there was a failure.
@@ -60,7 +60,7 @@ def start_stream(place: Place, program: str) -> subprocess.Popen[str]:
 
 
 def kills(program: str, number: int, batches: int, seed: int) -> bool:
-    """Kill a stream so many times; whether the end is that of one that was left alone."""
+    """Kill a stream repeatedly; returns whether it ends as one that was left alone."""
     with tempfile.TemporaryDirectory() as folder:
         quiet, place, pace = _quiet_run(Path(folder), program, batches)
         there = len(list(quiet.outputs()[-1].glob("batch=*")))  # a loop over fewer files has fewer

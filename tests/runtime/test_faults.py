@@ -72,7 +72,7 @@ def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     while True:
         before, committed = state(driver), driver.state.number
         with full_disk(monkeypatch, at) as disk:
-            told = _told(driver)
+            told = _error_of_next_batch(driver)
         if not disk.where:
             break  # a batch has no more writes than this
         if told:
@@ -134,8 +134,8 @@ def test_what_is_committed_and_not_published_is_published_later_and_not_taken_ag
     driver.close()
 
 
-def _told(driver: Driver) -> str:
-    """What is said of the next batch, if it fails."""
+def _error_of_next_batch(driver: Driver) -> str:
+    """The message of the next batch if it fails, else an empty text."""
     try:
         driver.step()
     except IncmrqlError as problem:
@@ -178,11 +178,11 @@ def test_a_file_that_vanishes_between_listing_and_reading(
     path = place.put("2.csv", "8,1.0\n")
     intend = driver.checkpoint.intend
 
-    def gone(*given: Any) -> None:
+    def intend_and_delete(*given: Any) -> None:
         intend(*given)
         path.unlink(missing_ok=True)
 
-    monkeypatch.setattr(driver.checkpoint, "intend", gone)
+    monkeypatch.setattr(driver.checkpoint, "intend", intend_and_delete)
     assert "no such file" in str(refuse_batch(driver, "R301", before))
     assert driver.step() is None
     place.put("3.csv", "9,1.0\n")

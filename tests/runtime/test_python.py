@@ -180,7 +180,7 @@ def test_a_run_goes_on_from_its_checkpoint(session: incmrql.Session, tmp_path: P
     rows.insert([1])
     with query.start(checkpoint=tmp_path / "ck") as run:
         step(run)
-        rows.insert([2])  # arrived, and not taken in
+        rows.insert([2])  # arrived, but not ingested
     rows.insert([4])  # nobody is there
     with query.start(checkpoint=str(tmp_path / "ck")) as run:
         batch = step(run)

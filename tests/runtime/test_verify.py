@@ -341,7 +341,7 @@ def test_a_planted_error_in_any_table_is_found(session: incmrql.Session, tmp_pat
 
 
 def test_lineage_and_debug_of_rows_of_an_answer(session: incmrql.Session) -> None:
-    """Over everything that was taken in: what was deleted again is not there."""
+    """Over all ingested rows: what was deleted again is missing."""
     rows = session.stream("rows", "< K: int, V: int >")
     rows.insert([(1, 5), (1, 6), (2, 7)])
     with session.query("select (k, sum(r.V)) from r in rows group by k: r.K").start() as run:

@@ -40,8 +40,8 @@ def session(spark: SparkSession) -> incmrql.Session:
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the stages were gone through."""
+def stage_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The number of calls of each stage."""
     counts: Counter[str] = Counter()
 
     def count(module: Any, name: str) -> None:
@@ -73,19 +73,21 @@ def agrees(session: incmrql.Session, text: str, arguments: tuple[str, ...] = ())
     return answer
 
 
-def test_every_stage_is_gone_through_once(session: incmrql.Session, done: Counter[str]) -> None:
+def test_every_stage_is_gone_through_once(
+    session: incmrql.Session, stage_counts: Counter[str]
+) -> None:
     session.register("xs", ROWS)
     answers = [session.query(SUMS).collect() for _ in range(3)]
     assert identical(answers[0], answers[2])
-    assert done == {"compile_script": 1, "normal_form": 1, "statement": 1}
+    assert stage_counts == {"compile_script": 1, "normal_form": 1, "statement": 1}
 
 
-def test_other_rows_of_the_same_type(session: incmrql.Session, done: Counter[str]) -> None:
+def test_other_rows_of_the_same_type(session: incmrql.Session, stage_counts: Counter[str]) -> None:
     session.register("xs", ROWS)
     before = agrees(session, SUMS)
     session.register("xs", ROWS[1:])
     assert not identical(agrees(session, SUMS), before)
-    assert done["statement"] == 1
+    assert stage_counts["statement"] == 1
 
 
 def test_rows_of_another_type(session: incmrql.Session) -> None:
@@ -130,7 +132,7 @@ def test_a_function_that_says_something_else_each_time(session: incmrql.Session)
 
 
 def test_a_function_of_a_module_is_looked_up_each_time(
-    session: incmrql.Session, tmp_path: Path, done: Counter[str]
+    session: incmrql.Session, tmp_path: Path, stage_counts: Counter[str]
 ) -> None:
     (tmp_path / "helper_of_texts.py").write_text("def half(x: int) -> float:\n    return x / 2\n")
     script = tmp_path / "query.mrql"
@@ -138,7 +140,7 @@ def test_a_function_of_a_module_is_looked_up_each_time(
     session.register("xs", ROWS)
     for _ in range(2):
         session.run(script)
-    assert done["compile_script"] == 2
+    assert stage_counts["compile_script"] == 2
 
 
 @pytest.mark.parametrize("type_", ["", ", type(< A: int, B: int >)"])
@@ -198,7 +200,7 @@ def test_fast_and_exact_sums_have_texts_of_their_own(session: incmrql.Session) -
 
 
 def test_a_source_that_grows_is_no_longer_sent_to_all_tasks(
-    session: incmrql.Session, tmp_path: Path, done: Counter[str]
+    session: incmrql.Session, tmp_path: Path, stage_counts: Counter[str]
 ) -> None:
     ours = session.private_spark()
     ours.conf.set("spark.sql.autoBroadcastJoinThreshold", "4000b")
@@ -211,18 +213,18 @@ def test_a_source_that_grows_is_no_longer_sent_to_all_tasks(
         pq.write_table(pa.table({"A": column}), tmp_path / f"{number}.parquet")
         for _ in range(2):
             agrees(session, text)
-        counts.append(done["statement"])
+        counts.append(stage_counts["statement"])
     assert counts == [1, 2]
 
 
-def test_so_many_texts_are_kept(session: incmrql.Session, done: Counter[str]) -> None:
+def test_so_many_texts_are_kept(session: incmrql.Session, stage_counts: Counter[str]) -> None:
     session.register("xs", ROWS)
     for number in range(cache.CAPACITY + 1):
         session.query(f"select x.B + {number} from x in xs")
     session.query("select x.B + 1 from x in xs")
-    assert done["compile_script"] == cache.CAPACITY + 1
+    assert stage_counts["compile_script"] == cache.CAPACITY + 1
     session.query("select x.B + 0 from x in xs")
-    assert done["compile_script"] == cache.CAPACITY + 2
+    assert stage_counts["compile_script"] == cache.CAPACITY + 2
     assert len(session._compile_cache._entries) == cache.CAPACITY
 
 

@@ -130,7 +130,7 @@ def rows_between_ranks(
 
 @dataclass
 class Asked:
-    """Keys that a table is asked for, and their bytes."""
+    """Keys to look up in a table, and their bytes."""
 
     hashes: Hashes
     keys: Keys

@@ -38,7 +38,7 @@ def content_of(rows: list[tuple[int, int, int]]) -> SortedRows:
 
 
 class State:
-    """A table that takes in changes while merges are under way."""
+    """A table that receives changes while merges are running."""
 
     def __init__(self, folder: Path, inline: int) -> None:
         self.reader, self.inline = Reader(folder, OpenSegments()), inline

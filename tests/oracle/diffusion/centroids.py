@@ -196,8 +196,10 @@ class Means:
         if last:
             self._rank(given[self.shape.ranked], last)
 
-    def told(self) -> tuple[Literal["bound", "residual"], float, tuple[tuple[str, float], ...]]:
-        """How far centroids have moved since the loop was run, which bounds nothing."""
+    def stated_error(
+        self,
+    ) -> tuple[Literal["bound", "residual"], float, tuple[tuple[str, float], ...]]:
+        """How far centroids have moved since the loop ran; this bounds no error."""
         moved = 0
         for centre in self.centres.values():
             pairs = zip(self.split.units(centre.row), self.split.units(centre.home), strict=True)

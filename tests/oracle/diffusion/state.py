@@ -30,7 +30,7 @@ class Settings:
 
     Differences of less than `tolerance` times the mean size of a value do not flow.  The loop is
     run again when the figure of the error passes `error` times the sum of the sizes of all
-    values, and at every so many batches.
+    values, and every few batches.
     """
 
     tolerance: float = 1e-6
@@ -97,7 +97,7 @@ class DiffusedState:
             way.take(changes)
             return self._resynchronise(way)
         way.follow(changes)
-        kind, figure, parts = way.told()
+        kind, figure, parts = way.stated_error()
         self.error = Error(kind, figure, parts)
         most = self.settings.error
         passes = most is not None and not figure <= most * way.norm

@@ -114,8 +114,10 @@ class Vector:
             columns.follow({identity: True for identity, _ in self.flow.start.items()})
         self.account.reset(steps)
 
-    def told(self) -> tuple[Literal["bound", "residual"], float, tuple[tuple[str, float], ...]]:
-        """What is known of the error."""
+    def stated_error(
+        self,
+    ) -> tuple[Literal["bound", "residual"], float, tuple[tuple[str, float], ...]]:
+        """The error bound, or the residual where there is none, with its parts."""
         parts = None if self.account is None else self.account.parts()
         residual = as_double(self.flow.sizes.residual)
         if parts is None:

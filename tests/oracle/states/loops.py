@@ -74,12 +74,12 @@ class PointsState:
         for key in self.before:
             if not any(map(len, self.rows[key])):
                 del self.rows[key]
-        self._done()
+        self._clear()
 
     def cancel(self) -> None:
         """Be as before the batch."""
         self.rows.update(self.before)
-        self._done()
+        self._clear()
 
     def forget(self, number: int) -> None:
         """Keep nothing of the steps from this one on."""
@@ -87,7 +87,7 @@ class PointsState:
             self.before.setdefault(key, [rows.copy() for rows in sides])
             self.rows[key] = [_until(rows, number - 1) for rows in sides]
 
-    def _done(self) -> None:
+    def _clear(self) -> None:
         self.before, self.later = {}, {}
 
     def _none(self) -> Rows:

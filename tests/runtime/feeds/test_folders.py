@@ -298,7 +298,7 @@ def test_a_file_that_is_replaced_by_an_older_one_is_replaced_in_one_batch(
 
 
 class Replacing(RuleBasedStateMachine):
-    """Files come, change, are touched and vanish; what was taken in follows them."""
+    """Files are added, changed, touched and removed; the ingested rows follow them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -355,7 +355,7 @@ class Replacing(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
-        """Two batches take in all there is: one takes back, both may take in."""
+        """Two batches ingest everything: one retracts rows, both may add some."""
         for _ in range(2):
             self.batch(99, commits=True)
         assert self.feed.poll(self.now + 10).files == ()
