@@ -153,6 +153,29 @@ def test_what_is_not_deterministic_or_of_the_time_is_never_opaque() -> None:
         assert opaque(inside).columns == ()
 
 
+def test_a_function_that_says_it_is_not_deterministic_is_refused_as_such() -> None:
+    plan = unknown_as(unknown(plans_of(SET)["group_expressions"], "Add"), "PythonUDF")
+
+    def marked(value: PlanValue) -> Any:
+        match value:
+            case PlanNode("PythonUDF", fields):
+                own = {**fields, "name": "dice", "udfDeterministic": False, "evalType": 100}
+                return PlanNode("PythonUDF", own, value.place)
+            case PlanNode(name, fields):
+                return PlanNode(name, {k: marked(v) for k, v in fields.items()}, value.place)
+            case tuple():
+                return tuple(map(marked, value))
+            case _:
+                return value
+
+    dice = replace(plan, plan=marked(plan.plan))
+    assert opaque(dice).columns == ()
+    with pytest.raises(QueryError) as caught:
+        converted(dice)
+    assert {problem.code for problem in caught.value.problems} == {"C103"}
+    assert 'the function "dice" is not deterministic, as it says of itself' in str(caught.value)
+
+
 def unknown_as(plan: AnalyzedPlan, name: str) -> AnalyzedPlan:
     """The unknown expressions of a plan under another name."""
     encoded = plan_to_json(plan.plan).replace('"Frobnicate"', f'"{name}"')

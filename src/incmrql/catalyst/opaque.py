@@ -27,7 +27,7 @@ from incmrql.catalyst.computed import (
     with_equal_leaves,
     with_field,
 )
-from incmrql.catalyst.expressions import SCALARS, convert_expression
+from incmrql.catalyst.expressions import SCALARS, convert_expression, is_deterministic
 from incmrql.catalyst.light import PASSING, LightDefinitions
 from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of, plan_to_json
 from incmrql.catalyst.operators.table import AGGREGATES, GENERATORS, LEAVES, OPERATORS, SUBQUERIES
@@ -182,7 +182,7 @@ class _Search:
                 return False
             if part.name == "NamedLambdaVariable" and part["exprId"] not in inside:
                 return False
-            if False in (part.fields.get("udfDeterministic"), part.fields.get("isDeterministic")):
+            if not is_deterministic(part):
                 return False
             if part.name == "PythonUDF" and part["evalType"] not in _ROW_FUNCTIONS:
                 return False

@@ -282,12 +282,6 @@ def job_query(session: Session, path: Path, name: str, data: TriedData, folder: 
     return _query(session, of_frames(session, [frame], options), data, options, folder)
 
 
-def frame_query(session: Session, frame: DataFrame, data: TriedData, folder: Path) -> SparkQuery:
-    """A DataFrame under trial."""
-    options = InputOptions(static=[Path(name) if "/" in name else name for name in data.static])
-    return _query(session, of_frames(session, [frame], options), data, options, folder)
-
-
 def _with_tables(
     session: Session, data: TriedData, add: Callable[[str, DataFrame], None]
 ) -> InputOptions:
@@ -431,7 +425,6 @@ __all__ = [
     "check_names",
     "describe_use",
     "first_rows",
-    "frame_query",
     "job_query",
     "sql_query",
 ]

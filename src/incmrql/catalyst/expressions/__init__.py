@@ -9,6 +9,6 @@ Start with `dispatch`.
 
 from __future__ import annotations
 
-from incmrql.catalyst.expressions.dispatch import SCALARS, convert_expression
+from incmrql.catalyst.expressions.dispatch import SCALARS, convert_expression, is_deterministic
 
-__all__ = ["SCALARS", "convert_expression"]
+__all__ = ["SCALARS", "convert_expression", "is_deterministic"]

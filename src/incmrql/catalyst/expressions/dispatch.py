@@ -45,6 +45,12 @@ SCALARS: Final[dict[str, Support]] = {
 """What is done with each class of scalar expressions."""
 
 
+def is_deterministic(node: PlanNode) -> bool:
+    """Whether a function of a user's says that it answers the same for the same arguments."""
+    flags = (node.fields.get(name) for name in ("udfDeterministic", "isDeterministic"))
+    return False not in flags
+
+
 def convert_expression(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The typed expression of a node; raises `Refused` if it is not converted."""
     if node.name in _SUBQUERIES:
@@ -52,6 +58,12 @@ def convert_expression(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     if node.name not in SCALARS:
         message = f"{node.name} of Spark is not known here; {ONLY_BELOW}"
         raise Refused("C101", message, BELOW_HINT, node)
+    if not is_deterministic(node):
+        name = node.fields.get("name")
+        shown = name if isinstance(name, str) else node.name
+        message = f'the function "{shown}" is not deterministic'
+        hint = "Compute its value before the rows are stored, and query the stored column."
+        raise Refused("C103", f"{message}, as it says of itself", hint, node)
     check_node(node, SCALARS)
     expr = fold_constant(RULES[node.name].convert(node, scope))
     if expr.span == NOWHERE and node.place is not None:
