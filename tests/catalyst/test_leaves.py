@@ -300,8 +300,9 @@ def test_a_relation_that_is_not_followed_can_be_read_once() -> None:
 # --- streams -----------------------------------------------------------------------------
 
 
-def stream(row: Record) -> Source:
-    return Source("registered", True, None, row, name="points")
+def stream(row: Record) -> typed.Expr:
+    source = Source("registered", True, None, row, name="points")
+    return typed.Read(source, type=bag(row))
 
 
 def test_a_stream_is_known_by_its_columns(tmp_path: Path) -> None:
@@ -310,12 +311,14 @@ def test_a_stream_is_known_by_its_columns(tmp_path: Path) -> None:
         "LogicalRDD",
         {"output": attributes(COLUMNS, '{"incmrql.stream": "points"}'), "$leaf": 1},
     )
-    leaves = Leaves(streams={"points": stream(row)})
-    assert leaves.input_of(marked) == typed.Read(stream(row), type=bag(row))
+    leaves = Leaves(named={"points": stream(row)})
+    assert leaves.input_of(marked) == stream(row)
+    view = typed.Global("points@view", type=bag(row))
+    assert Leaves(named={"points": view}).input_of(marked) == view
     assert "does not have" in refusal(marked).message
-    other = Leaves(streams={"points": stream(Record((("id", LONG), ("city", STRING))))})
+    other = Leaves(named={"points": stream(Record((("id", LONG), ("city", STRING))))})
     assert "has rows of type" in refusal(marked, other).message
-    instead = Leaves(streams={"points": stream(row)}, replaced={7: "points"})
+    instead = Leaves(named={"points": stream(row)}, replaced={7: "points"})
     assert source_of(files(tmp_path, number=7), instead).name == "points"
     assert source_of(files(tmp_path, number=8), instead).format == "spark"
 

@@ -154,7 +154,7 @@ def test_what_is_not_deterministic_or_of_the_time_is_never_opaque() -> None:
 
 
 def test_a_function_that_says_it_is_not_deterministic_is_refused_as_such() -> None:
-    plan = unknown_as(unknown(plans_of(SET)["group_expressions"], "Add"), "PythonUDF")
+    plan = unknown_as(with_unknown_class(plans_of(SET)["group_expressions"], "Add"), "PythonUDF")
 
     def marked(value: PlanValue) -> Any:
         match value:
@@ -171,7 +171,7 @@ def test_a_function_that_says_it_is_not_deterministic_is_refused_as_such() -> No
     dice = replace(plan, plan=marked(plan.plan))
     assert opaque(dice).columns == ()
     with pytest.raises(QueryError) as caught:
-        converted(dice)
+        script_of_plan(dice)
     assert {problem.code for problem in caught.value.problems} == {"C103"}
     assert 'the function "dice" is not deterministic, as it says of itself' in str(caught.value)
 

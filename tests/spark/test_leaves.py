@@ -15,7 +15,7 @@ from incmrql.catalyst.refusals import Refused
 from incmrql.errors import DataError
 from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan
 from incmrql.types import typed
-from incmrql.types.model import INT, LONG, STRING, Collection, Tuple
+from incmrql.types.model import INT, LONG, STRING, Collection, Tuple, bag
 from incmrql.types.typed import Source
 
 if TYPE_CHECKING:
@@ -113,12 +113,13 @@ def test_a_stream_of_a_session_is_a_frame_that_only_runs_here(users: SparkSessio
     with Session(users) as session:
         points = session.stream("points", "< id: int, city: string >", insert_only=True)
         frame = points.df.where("id > 1").groupBy("city").count()
-        known = typed.Source("registered", True, None, points.row, name="points")
-        (read,) = inputs(read_plan(frame), Leaves(streams={"points": known}))
-        assert read == typed.Read(known, type=read.type)
+        source = typed.Source("registered", True, None, points.row, name="points")
+        known = typed.Read(source, type=bag(points.row))
+        (read,) = inputs(read_plan(frame), Leaves(named={"points": known}))
+        assert read == known
         points.df.createOrReplaceTempView("points")
         again = analyze_sql(users, "select * from points p join points q on p.id = q.id")
-        assert inputs(again, Leaves(streams={"points": known})) == [read, read]
+        assert inputs(again, Leaves(named={"points": known})) == [read, read]
         with pytest.raises(PySparkException, match="is a stream of incmrql"):
             frame.collect()
     with pytest.raises(DataError, match="no stream of a session"):

@@ -3,6 +3,7 @@
 * `scripts` checks, explains and evaluates a script without Spark; its functions are exported here.
 * `session` has `Session`, `results` a query that has not run; `frames` is the short way for both.
 * `plans` has what Spark analyses: DataFrames and SQL; `named` gives rows their columns' names.
+* `programs` has views, and several queries in any language as one program.
 * `runs` has `Run`, a program that follows its streams, and the only owner of a driver.
 * `streams` has streams of pushed rows and of DataFrames; `options` the arguments of `start()`.
 * `checkpoints` opens the checkpoint of a run that is not running.

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from incmrql.api.named import named_rows
+from incmrql.api.named import named_rows, number_of_answer
 from incmrql.api.runs import RunInputs, open_driver
 from incmrql.api.saved_answers import SavedAnswer
-from incmrql.errors import CheckpointError, DataError, InternalError
+from incmrql.errors import CheckpointError, InternalError
 from incmrql.io.files import Paths
 from incmrql.plan.program import Program
 from incmrql.runtime.checkpoint.manifests import Checkpoint
@@ -119,11 +119,11 @@ class SavedRun:
         """The first rows of a state table."""
         return list(islice(self._state.rows(table), limit))
 
-    def answer(self, item: int = 0) -> Value:
+    def answer(self, item: int | str = 0) -> Value:
         """The answer of an item after the last batch, as `Run.answer` gives it."""
         return self.saved_answer(item).value
 
-    def saved_answer(self, item: int = 0) -> SavedAnswer:
+    def saved_answer(self, item: int | str = 0) -> SavedAnswer:
         """The answer of an item after the last batch, with its type and the names of its columns.
 
         It is computed from the state: nothing runs, and Spark does not start.
@@ -138,13 +138,9 @@ class SavedRun:
         with self._in_script_folder(), open_driver(inputs, self.folder, read_only=True) as driver:
             if driver.state.number < 0:
                 raise CheckpointError(f"checkpoint {self.folder} has not ingested anything yet")
-            outputs = driver.program.outputs
-            if not 0 <= item < len(outputs):
-                message = f"there is no answer {item}"
-                hint = f"The answers of the program are numbered 0 to {len(outputs) - 1}."
-                raise DataError("R212", message, hint=hint)
-            output = outputs[item]
-            value = named_rows(driver.answer(item), output)
+            number = number_of_answer(driver.program, item)
+            output = driver.program.outputs[number]
+            value = named_rows(driver.answer(number), output)
             columns, shown_by = output.item.columns, output.item.shown_by
             return SavedAnswer(
                 value, output.result.type, tuple(columns), driver.state.number, bool(shown_by)

@@ -1,7 +1,8 @@
-"""The short way for a DataFrame: keep its answer up to date, and say how that is done."""
+"""The short way for DataFrames: keep their answers up to date, and say how that is done."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from incmrql.api.options import InputChoices, StartOptions
@@ -18,15 +19,23 @@ class Choices(InputChoices, StartOptions, total=False):
     """The keyword arguments of `materialize`: those of `query` and of `start`."""
 
 
-def materialize(df: DataFrame, **options: Unpack[Choices]) -> Run:
+def materialize(df: DataFrame | Mapping[str, DataFrame], **options: Unpack[Choices]) -> Run:
     """Keep the answer of a DataFrame up to date while its inputs change.
 
     The same as `Session(spark=df.sparkSession).query(df, ...).start(...)`: `static`, `inputs` and
     `on_modified` say how its inputs are followed, and all other options are those of `start`.
+    Several DataFrames, by name, are followed in one run: `Session.start` of their queries.
     """
     given: dict[str, Any] = dict(options)
     inputs = {name: given.pop(name) for name in InputChoices.__annotations__ if name in given}
-    return _session(df).query(df, **inputs).start(**given)
+    if not isinstance(df, Mapping):
+        return _session(df).query(df, **inputs).start(**given)
+    if not df:
+        raise DataError("R212", "there is no DataFrame to follow")
+    session = _session(next(iter(df.values())))
+    return session.start(
+        {name: session.query(each, **inputs) for name, each in df.items()}, **given
+    )
 
 
 def explain(df: DataFrame, **inputs: Unpack[InputChoices]) -> str:

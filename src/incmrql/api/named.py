@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from incmrql.errors import DataError
 from incmrql.types.model import (
     Collection,
     Record,
@@ -18,7 +19,7 @@ from incmrql.values import Bag, Map, Value, encode
 from incmrql.values import Record as RecordValue
 
 if TYPE_CHECKING:
-    from incmrql.plan.program import Output
+    from incmrql.plan.program import Output, Program
 
 
 def row_maker(columns: Sequence[str], element: Type) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
@@ -70,6 +71,24 @@ def named_rows(value: Value, output: Output) -> Value:
     return Bag(rows) if isinstance(value, Bag) else rows
 
 
+def number_of_answer(program: Program, item: int | str) -> int:
+    """The number of an answer that is given by its number or by its name; refused if not there."""
+    outputs = program.outputs
+    if isinstance(item, str):
+        names = [output.target for output in outputs]
+        if item in names:
+            return names.index(item)
+        known = ", ".join(filter(None, names))
+        hint = (
+            f"The answers are: {known}." if known else "The answers of this program have numbers."
+        )
+        raise DataError("R212", f'there is no answer "{item}"', hint=hint)
+    if not 0 <= item < len(outputs):
+        hint = f"The answers of the program are numbered 0 to {len(outputs) - 1}."
+        raise DataError("R212", f"there is no answer {item}", hint=hint)
+    return item
+
+
 def named_changes(changes: list[tuple[Value, int]], output: Output) -> list[tuple[Value, int]]:
     """Rows of a change, with weights; the rows have the names of the columns, if there are any."""
     columns = output.item.columns
@@ -79,4 +98,4 @@ def named_changes(changes: list[tuple[Value, int]], output: Output) -> list[tupl
     return [(named(row), weight) for row, weight in changes]
 
 
-__all__ = ["named_changes", "named_rows", "row_maker"]
+__all__ = ["named_changes", "named_rows", "number_of_answer", "row_maker"]

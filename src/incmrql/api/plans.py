@@ -76,7 +76,7 @@ class SparkProgram:
 
     compiled: Compiled
     plans: tuple[SparkPlan, ...]
-    """One for each item."""
+    """One for each item that is a query of Spark's."""
     text: str = ""
     """The SQL script that it is of; empty for DataFrames, which have none."""
 
@@ -97,6 +97,12 @@ class SparkProgram:
             for leaf, source in self.compiled.plans.leaf_sources[number].items()
             if (frame := rows(source)) is not None
         }
+        names = [query.name for query in self.compiled.plans.script.queries]
+        for leaf, view in self.compiled.plans.leaf_views[number].items():
+            if view not in names:
+                raise _no_plan(view)
+            frame = self.frame(names.index(view), rows)
+            frames[leaf] = _as_leaf(frame, plan.leaf_frame(leaf).schema)
         return substituted_frame(plan, frames)
 
     def current_frame(self, session: Session, number: int) -> DataFrame:
@@ -127,18 +133,29 @@ class SparkProgram:
 
 @dataclass(frozen=True, slots=True)
 class SparkAnswers:
-    """The answers of a run as Spark has them: those of a program, by their numbers."""
+    """The answers of a run as Spark has them: the numbers of their plans; None without a plan."""
 
     program: SparkProgram
-    numbers: tuple[int, ...]
+    numbers: tuple[int | None, ...]
 
-    def schema(self, number: int) -> StructType:
-        """The columns of an answer."""
-        return self.program.plans[self.numbers[number]].frame.schema
+    def schema(self, number: int) -> StructType | None:
+        """The columns of an answer; None if Spark has no plan of it."""
+        plan = self.numbers[number]
+        return None if plan is None else self.program.plans[plan].frame.schema
 
     def frame(self, number: int, rows: RowsOfSource) -> DataFrame:
         """Spark's own plan of an answer, over given rows of its sources."""
-        return self.program.frame(self.numbers[number], rows)
+        plan = self.numbers[number]
+        if plan is None:
+            raise _no_plan(self.program.compiled.items[number].item.target)
+        return self.program.frame(plan, rows)
+
+
+def _no_plan(name: str) -> DataError:
+    """The error for an answer that Spark cannot compute by itself."""
+    message = f'Spark has no plan of "{name}", which is a query of MRQL'
+    hint = 'The reference evaluator has: verify(against="reference").'
+    return DataError("R314", message, hint=hint)
 
 
 def current_rows(session: Session, source: typed.Source) -> DataFrame:
@@ -222,9 +239,7 @@ def analyzed_again(session: Session, described: Mapping[str, Any]) -> SparkAnswe
     spark = session.analysis_session(inputs.sources)
     source = SourceText(described["text"], script.queries[0].origin)
     plans = tuple(plan for plan, _, _ in _answers(session, spark, source))
-    compiled = compile_plans(script)
-    _make_known(compiled, plans)
-    return SparkAnswers(SparkProgram(compiled, plans), tuple(described["items"]))
+    return SparkAnswers(spark_program(compile_plans(script), plans), tuple(described["items"]))
 
 
 def _execute(spark: SparkSession, statement: SqlStatement) -> None:
@@ -271,16 +286,16 @@ def _program(
         for plan, origin, name in answers
     ]
     compiled = compile_plans(PlanScript(tuple(queries)))
-    _make_known(compiled, [plan for plan, _, _ in answers])
-    return SparkProgram(compiled, tuple(plan for plan, _, _ in answers))
+    return spark_program(compiled, [plan for plan, _, _ in answers])
 
 
-def _make_known(compiled: Compiled, plans: Sequence[SparkPlan]) -> None:
-    """Remember what Spark has to evaluate for the rows of the inputs."""
+def spark_program(compiled: Compiled, plans: Sequence[SparkPlan]) -> SparkProgram:
+    """A program with its plans; what Spark has to evaluate for the rows of inputs is remembered."""
     assert compiled.plans is not None
     if compiled.plans.opaque:
         for plan, columns in zip(plans, compiled.plans.opaque, strict=True):
             make_known(plan, columns)
+    return SparkProgram(compiled, tuple(plans))
 
 
 def _own_length(plan: SparkPlan) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from incmrql.api.scripts import DEEPEST_EVALUATION, answer_type
 from incmrql.compiler.checks import advice, unwatched_notes
 from incmrql.compiler.compiled import Compiled, CompiledItem
+from incmrql.compiler.plans import SessionSource, sources_to_json
 from incmrql.compiler.stages import explain
 from incmrql.errors import DataError, Diagnostic, QueryError
 from incmrql.runtime.checkpoint.manifests import PRIVATE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from incmrql.algebra.scripts import Emit
     from incmrql.api.options import StartOptions
     from incmrql.api.plans import OnArithmetic, SparkAnswers, SparkProgram
+    from incmrql.api.programs import CombinedProgram
     from incmrql.api.runs import Listener, Run
     from incmrql.api.session import Session
     from incmrql.plan.explain.text import Strict
@@ -179,13 +181,14 @@ class Result:
         return answer_type(self.item)
 
     @property
-    def _number(self) -> int:
+    def number(self) -> int:
+        """The number of the query among the items of its script."""
         return self.compiled.items.index(self.compiled_item)
 
     def collect(self) -> Value:
         """The answer as Python values."""
         if self.plans is not None:
-            return self.plans.rows(self.session, self._number)
+            return self.plans.rows(self.session, self.number)
         answers: list[Value] = []
         with deep_recursion(DEEPEST_EVALUATION):
             engine = self._prepare_engine()
@@ -201,7 +204,7 @@ class Result:
         from incmrql.spark.values import dataframe
 
         if self.plans is not None:
-            return self.plans.current_frame(self.session, self._number)
+            return self.plans.current_frame(self.session, self.number)
         engine = self._prepare_engine()
         has_notes = self.item.kind in ("lineage", "debug")
         query = None if has_notes else engine.query(self.item.expr)
@@ -226,8 +229,7 @@ class Result:
         the background runs the batches.  Without a `checkpoint` nothing remains when the run is
         stopped.  `docs/python.md` lists the other options.
         """
-        from incmrql.api.options import stream_options
-        from incmrql.api.runs import Warnings
+        from incmrql.api.programs import combine, views_read
 
         if self.item.kind in ("lineage", "debug"):
             hint = "collect() answers it, from the current data."
@@ -240,41 +242,27 @@ class Result:
             if self.plans is not None:
                 hint = "collect() answers it. Followed are files of spark.read and session streams."
             raise DataError("R212", "the query reads no stream", hint=hint)
-        if self.on_arithmetic is not None:
-            options.setdefault("on_arithmetic", self.on_arithmetic)
-        if session.is_local:
-            options.setdefault("checkpoint_mode", PRIVATE)
-        settings = stream_options(options)
-        is_stepped = settings.trigger is None and not settings.available_now
-        keep_changes = is_stepped or settings.on_batch is not None
-        settings = replace(settings, keep_changes=keep_changes, quarantine=session.quarantine)
-        if settings.checkpoint is not None:
-            settings = replace(settings, checkpoint=settings.checkpoint.absolute())
+        if views_read(session, self):
+            return start_program(session, combine(session, {"": self}), options)
+        settings = _settings(session, options, self.on_arithmetic)
         with deep_recursion(DEEPEST_EVALUATION):
             stored, watch = self._stored_values(), settings.on_arithmetic != "null"
             program = self.compiled.program(
                 [self.compiled_item], self.arguments, stored, watch=watch
             )
             described = self._description(program, stored)
-            run = session.run_of(
-                program, settings, described, Warnings(settings.on_batch), self._answers()
-            )
+            run = _run(session, program, settings, described, self._answers())
         if not (self.item.incremental or settings.window):
             _LOG.warning(
                 "the query has no incr: start() answers it over everything so far; incmrql run "
                 "would answer each batch on its own, as start(window=True) does [W303]"
             )
-        for span in program.unwatched:
-            _LOG.warning(
-                "arithmetic in %s (%s) is not watched: overflow and division by zero there give "
-                "null, and batches do not report them [W304]", span.text, span,
-            )  # fmt: skip
         return run
 
     def _description(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
         """What a checkpoint records, so that the program can be recompiled."""
         if self.plans is not None:
-            return self.plans.description([self._number])
+            return self.plans.description([self.number])
         sources = [stream.source for stream in program.streams]
         registered = [source for source in sources if source.format == "registered"]
         return {
@@ -282,21 +270,19 @@ class Result:
             "arguments": list(self.arguments),
             "stored": {name: show(value) for name, value in stored.items()},
             "item": self.compiled.typed.items.index(self.item),
-            "registered": {
-                source.name: {
-                    "type": str(source.row),
-                    "streaming": source.streaming,
-                    "options": dict(source.options),
+            "registered": sources_to_json(
+                {
+                    source.name: SessionSource(source.row, source.streaming, dict(source.options))
+                    for source in registered
                 }
-                for source in registered
-            },
+            ),
         }
 
     def _answers(self) -> SparkAnswers | None:
         """The answer as Spark has it."""
         from incmrql.api.plans import SparkAnswers
 
-        return None if self.plans is None else SparkAnswers(self.plans, (self._number,))
+        return None if self.plans is None else SparkAnswers(self.plans, (self.number,))
 
     def _stored_values(self) -> dict[str, Value]:
         """The values that earlier items store."""
@@ -310,8 +296,12 @@ class Result:
 
         Without a stage it is what Spark runs for MRQL, and what is kept for a query of Spark's.
         """
+        from incmrql.api.programs import combine, views_read
+
         stage = stage or ("spark" if self.plans is None else "incremental")
         fast = self.session.sums_are_fast
+        if stage == "incremental" and views_read(self.session, self):
+            return explain(combine(self.session, {"": self}).compiled, stage, trace=trace)
         return explain(
             self.compiled, stage, items=[self.compiled_item], trace=trace, fast_sums=fast
         )
@@ -327,4 +317,62 @@ class Result:
         return engine
 
 
-__all__ = ["PreparedScript", "Result"]
+# --- Starting ---
+
+
+def start_program(session: Session, combined: CombinedProgram, options: Mapping[str, Any]) -> Run:
+    """Follow the streams of several queries in one run."""
+    settings = _settings(session, options, combined.on_arithmetic)
+    for name, item in zip(combined.queries.answers, combined.compiled.items, strict=True):
+        if not item.reads_streams:
+            hint = "collect() answers it. To follow data, read a stream or files of spark.read."
+            raise DataError("R212", f'the query "{name}" reads no stream', hint=hint)
+    with deep_recursion(DEEPEST_EVALUATION):
+        program = combined.compiled.program(
+            combined.compiled.items,
+            combined.queries.arguments,
+            watch=settings.on_arithmetic != "null",
+        )
+        return _run(session, program, settings, combined.description(), combined.answers)
+
+
+def _settings(
+    session: Session, given: Mapping[str, Any], on_arithmetic: OnArithmetic | None
+) -> StreamOptions:
+    """The options of `start`, with what the session and the query say where they say nothing."""
+    from incmrql.api.options import stream_options
+
+    options = dict(given)
+    if on_arithmetic is not None:
+        options.setdefault("on_arithmetic", on_arithmetic)
+    if session.is_local:
+        options.setdefault("checkpoint_mode", PRIVATE)
+    settings = stream_options(options)
+    is_stepped = settings.trigger is None and not settings.available_now
+    keep_changes = is_stepped or settings.on_batch is not None
+    settings = replace(settings, keep_changes=keep_changes, quarantine=session.quarantine)
+    if settings.checkpoint is not None:
+        settings = replace(settings, checkpoint=settings.checkpoint.absolute())
+    return settings
+
+
+def _run(
+    session: Session,
+    program: Program,
+    settings: StreamOptions,
+    described: Mapping[str, Any],
+    answers: SparkAnswers | None,
+) -> Run:
+    """A run of a program, and a warning for arithmetic in it that is not watched."""
+    from incmrql.api.runs import Warnings
+
+    run = session.run_of(program, settings, described, Warnings(settings.on_batch), answers)
+    for span in program.unwatched:
+        _LOG.warning(
+            "arithmetic in %s (%s) is not watched: overflow and division by zero there give "
+            "null, and batches do not report them [W304]", span.text, span,
+        )  # fmt: skip
+    return run
+
+
+__all__ = ["PreparedScript", "Result", "start_program"]

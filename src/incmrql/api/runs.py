@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from incmrql.api.listeners import Listener, Warnings
-from incmrql.api.named import named_changes, named_rows
+from incmrql.api.named import named_changes, named_rows, number_of_answer
 from incmrql.api.streams import (
     FrameStream,
     PushedStream,
@@ -215,7 +215,8 @@ class Run:
         last = None if self._last is None else self._last()
         if last is not None:
             with suppress(IncmrqlError, OSError):
-                last.changes()
+                for item in range(self.answers):
+                    last.changes(item)
 
     def _record_problems(self, step: Callable[[], BatchReport | None]) -> BatchReport | None:
         try:
@@ -241,7 +242,8 @@ class Run:
             listener.failures(report.number, report.errors)
         for notice in self._notices.of(report):
             listener.notice(notice.render())
-        batch = Batch(report, lambda: self._changes() if driver.options.keep_changes else [])
+        batch = Batch(report, lambda n: self._changes(n) if driver.options.keep_changes else [],
+                      self._number)  # fmt: skip
         self._last = weakref.ref(batch)
         listener.batch(self, batch)
         if self._every is not None and (report.number + 1) % self._every == 0:
@@ -333,17 +335,24 @@ class Run:
 
     # --- answers ---------------------------------------------------------------------------
 
-    def answer(self, item: int = 0) -> Value:
-        """The whole answer of an item after the last batch, as Python values."""
-        self._check_not_failed()
-        return named_rows(self._driver.answer(item), self._driver.program.outputs[item])
+    def answer(self, item: int | str = 0) -> Value:
+        """The whole answer of an item after the last batch, as Python values.
 
-    def changes(self, item: int = 0) -> list[tuple[Value, int]]:
+        An item is given by its number or by its name.
+        """
+        self._check_not_failed()
+        number = self._number(item)
+        return named_rows(self._driver.answer(number), self._driver.program.outputs[number])
+
+    def changes(self, item: int | str = 0) -> list[tuple[Value, int]]:
         """The changes of an item's answer by the last batch; empty if changes are not kept."""
         self._check_not_failed()
-        return self._changes(item)
+        return self._changes(self._number(item))
 
-    def _changes(self, item: int = 0) -> list[tuple[Value, int]]:
+    def _number(self, item: int | str) -> int:
+        return number_of_answer(self._driver.program, item)
+
+    def _changes(self, item: int) -> list[tuple[Value, int]]:
         return named_changes(self._driver.changes(item), self._driver.program.outputs[item])
 
     @property
@@ -359,26 +368,28 @@ class Run:
         self._check_not_failed()
         return self._driver.failures()
 
-    def answer_df(self) -> DataFrame:
-        """The rows of the answer after the last batch as a DataFrame, read by Spark's tasks.
+    def answer_df(self, item: int | str = 0) -> DataFrame:
+        """The rows of an item's answer after the last batch as a DataFrame, read by Spark's tasks.
 
         It can be used until the run is stopped, whatever batches follow.
         """
         from incmrql.spark.values import with_schema
 
         self._check_not_failed()
-        answers = self._inputs.answers
-        return self._frame() if answers is None else with_schema(self._frame(), answers.schema(0))
+        number, answers = self._number(item), self._inputs.answers
+        frame = self._frame(number)
+        schema = None if answers is None else answers.schema(number)
+        return frame if schema is None else with_schema(frame, schema)
 
-    def _frame(self) -> DataFrame:
-        """The rows of the answer in the columns that their type has."""
+    def _frame(self, number: int) -> DataFrame:
+        """The rows of an answer in the columns that their type has."""
         from incmrql.runtime.replay import answer_rows
         from incmrql.spark.values import dataframe
 
         driver, spark = self._driver, self._inputs.spark()
-        answer = driver.compiled.physical.answers[0]
+        answer = driver.compiled.physical.answers[number]
         if answer.is_single:
-            value = driver.answer()
+            value = driver.answer(number)
             rows = [value] if answer.output.part is None else value or []
             return dataframe(spark, rows, answer.output.element)
         state = driver.state
@@ -388,9 +399,9 @@ class Run:
         tables = state.tables.values()
         for name in {segment.file for table in tables for segment in table.segments}:
             link_or_copy(driver.checkpoint.runs / name, runs / name)
-        check_answer_kept(driver.compiled.physical.answers[0])
+        check_answer_kept(answer)
         sent = driver.job.sent.content
-        return answer_rows(spark, driver.compiled, sent, 0, state.tables, runs)
+        return answer_rows(spark, driver.compiled, sent, number, state.tables, runs)
 
     def verify(self, against: Against | None = None) -> Verified:
         """Compare the answer with that of the query over everything that was ingested.

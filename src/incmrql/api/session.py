@@ -35,8 +35,9 @@ from incmrql.values import Value
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from incmrql.api.options import InputChoices
+    from incmrql.api.options import InputChoices, StartOptions
     from incmrql.api.plans import OnArithmetic, SparkAnswers
+    from incmrql.api.programs import SessionView
     from incmrql.api.runs import Listener, Run
     from incmrql.api.streams import FrameStream, PushedStream
     from incmrql.compiler.plans import SessionSource
@@ -77,7 +78,9 @@ class Session:
         self._private: SparkSession | None = None
         self._data: dict[str, tuple[Any, model.Type]] = {}
         self._streams: dict[str, PushedStream | FrameStream] = {}
-        self._views: dict[str, DataFrame] = {}
+        self._frames: dict[str, DataFrame] = {}
+        """What SQL texts know by a name: inputs and views that earlier texts have made."""
+        self._views: dict[str, SessionView] = {}
         self._runs: list[Run] = []
         self._functions: dict[str, typed.PythonFunction] = {}
         self._compile_cache = CompileCache()
@@ -125,7 +128,7 @@ class Session:
         The data are a DataFrame of Spark or pandas, an Arrow table, or a list of dicts or
         tuples; `type`, as in `"< A: int, B: string >"`, says what a list cannot.
         """
-        self._check_name(name, self._streams)
+        self._check_name(name, {*self._streams, *self._views})
         rows = list(data) if isinstance(data, Iterable) and not _has_columns(data) else data
         known = _row_type(rows, name) if type is None else type_from_text(type)
         self._data[name] = rows, known
@@ -152,7 +155,7 @@ class Session:
         """
         from incmrql.api.streams import frame_stream, pushed_stream
 
-        self._check_name(name, {*self._data, *self._streams})
+        self._check_name(name, {*self._data, *self._streams, *self._views})
         if isinstance(rows, str):
             stream: PushedStream | FrameStream = pushed_stream(name, rows, options, keep=keep)
         else:
@@ -224,6 +227,49 @@ class Session:
         plans = of_sql(self, SourceText(text, SCRIPT_NAME), InputOptions(**inputs))
         return Result(self, plans.compiled, plans.compiled.items[-1], (), plans, on_arithmetic)
 
+    def view(self, name: str, query: str | DataFrame | Result) -> SessionView:
+        """Name a query, so that later queries of the session can read its rows.
+
+        MRQL and SQL read them by the name, DataFrames by `df` of the view.  The rows are records:
+        each column has a name.
+        """
+        from incmrql.api.programs import SessionView
+
+        self._check_name(name, {*self._data, *self._streams, *self._frames, *self._views})
+        view = SessionView(name, query if isinstance(query, Result) else self.query(query))
+        view.known_to(lambda: self.spark)
+        self._views[name] = view
+        return view
+
+    def start(
+        self,
+        queries: Mapping[str, Result | SessionView] | Sequence[str],
+        **options: Unpack[StartOptions],
+    ) -> Run:
+        """Follow the streams of several queries in one run, with one checkpoint.
+
+        They may be of different languages.  Each has a name; those that are views of the session
+        need no other: `start(["totals", "best"])`.  What several of them read is kept once, and a
+        batch is one Spark job.  `answer`, `changes` and `answer_df` of the run take a name.
+        """
+        from incmrql.api.programs import combine
+        from incmrql.api.results import start_program
+
+        if isinstance(queries, str) or not queries:
+            hint = 'Write session.start({"totals": query, ...}) or session.start(["totals", ...]).'
+            raise DataError("R212", "start takes queries by name", hint=hint)
+        if not isinstance(queries, Mapping):
+            missing = [name for name in queries if name not in self._views]
+            if missing:
+                hint = f"Make it with session.view({missing[0]!r}, query)."
+                raise DataError("R212", f'there is no view "{missing[0]}"', hint=hint)
+            queries = {name: self._views[name] for name in queries}
+        answers = {
+            name: query if isinstance(query, Result) else query.result
+            for name, query in queries.items()
+        }
+        return start_program(self, combine(self, answers), options)
+
     def script(
         self, script: str | Path, arguments: Sequence[str] = (), **settings: Any
     ) -> PreparedScript:
@@ -289,7 +335,18 @@ class Session:
                 name: SessionSource(stream.row, True, dict(stream.options))
                 for name, stream in self._streams.items()
             },
+            **{name: view.source for name, view in self._views.items()},
         }
+
+    @property
+    def views(self) -> Mapping[str, SessionView]:
+        """The queries that other queries can read, by name."""
+        return self._views
+
+    @property
+    def functions(self) -> Mapping[str, typed.PythonFunction]:
+        """The Python functions that queries of MRQL can call, by name."""
+        return self._functions
 
     def registered(self) -> list[tuple[str, Any]]:
         """The names of registered data, with the data."""
@@ -297,11 +354,13 @@ class Session:
 
     def data_of(self, name: str) -> Any:
         """The rows that are there now under a name."""
+        if name in self._views:
+            return self._views[name].rows()
         return self._streams[name].rows() if name in self._streams else self._data[name][0]
 
     def add_view(self, name: str, frame: DataFrame) -> None:
         """Make a frame known to later SQL texts by a name."""
-        self._views[name] = frame
+        self._frames[name] = frame
 
     def analysis_session(self, sources: Mapping[str, SessionSource]) -> SparkSession:
         """A copy of the user's Spark session with names for sources and for views of this one."""
@@ -311,7 +370,7 @@ class Session:
         spark = copied_session(self.spark)
         for name, source in sources.items():
             stream_frame(spark, name, source.row).createOrReplaceTempView(name)
-        for name, frame in self._views.items():
+        for name, frame in self._frames.items():
             in_session(spark, frame).createOrReplaceTempView(name)
         return spark
 
@@ -320,8 +379,7 @@ class Session:
         catalog: Catalog = replace(
             catalog_for(source, list(arguments), imports),
             registered={
-                **{name: (row, False) for name, (_, row) in self._data.items()},
-                **{name: (stream.row, True) for name, stream in self._streams.items()},
+                name: (known.row, known.streaming) for name, known in self.sources().items()
             },
             functions=self._functions,
         )
@@ -348,9 +406,10 @@ class Session:
 
     def _streams_read_by(
         self, script: typed.Script
-    ) -> list[tuple[str, PushedStream | FrameStream]]:
-        """The streams of this session that a script reads."""
-        if not self._streams:
+    ) -> list[tuple[str, PushedStream | FrameStream | SessionView]]:
+        """The streams and views of this session that a script reads."""
+        known = {**self._streams, **self._views}
+        if not known:
             return []
         names: set[str] = set()
 
@@ -359,7 +418,7 @@ class Session:
             return source
 
         with_sources(script, note)
-        return [(name, stream) for name, stream in self._streams.items() if name in names]
+        return [(name, stream) for name, stream in known.items() if name in names]
 
     def private_spark(self) -> SparkSession:
         """A second Spark session in the same application, with the settings that queries need."""

@@ -136,14 +136,15 @@ def leaves_of(plan: PlanValue) -> list[PlanNode]:
 class Leaves:
     """What the leaves of a query stand for, as its session and its options say.
 
-    `streams` are the session's own by name.  `replaced` has the stream that stands for a leaf, and
-    `static` the leaves that do not change, both by the numbers that the reader of plans gives to
-    leaves; `static_paths` are paths or names of tables.  `notes` is what `explain` says of the
-    inputs, and `local_rows` has the number of the leaf whose rows a registered source has.  The
-    names of these sources hold the `label`, which tells the queries of a script apart.
+    `named` has the rows of streams and views of the session.  `replaced` has the name of the one
+    that stands for a leaf, and `static` the leaves that do not change, both by the numbers that the
+    reader of plans gives to leaves; `static_paths` are paths or names of tables.  `notes` is what
+    `explain` says of the inputs, and `local_rows` has the number of the leaf whose rows a
+    registered source has.  The names of these sources hold the `label`, which tells the queries of
+    a script apart.
     """
 
-    streams: Mapping[str, typed.Source] = field(default_factory=dict)
+    named: Mapping[str, typed.Expr] = field(default_factory=dict)
     replaced: Mapping[int, str] = field(default_factory=dict)
     static: frozenset[int] = frozenset()
     static_paths: frozenset[str] = frozenset()
@@ -158,7 +159,7 @@ class Leaves:
 
         Raises `Refused` for a leaf that cannot be an input.
         """
-        name = self.replaced.get(_number(leaf)) or _stream_of(leaf)
+        name = self.replaced.get(_number(leaf)) or named_rows_of(leaf)
         if name is not None:
             return self._stream(leaf, name)
         if _number(leaf) in self.static and not _is_files(leaf):
@@ -181,21 +182,22 @@ class Leaves:
     # --- streams of the session ---
 
     def _stream(self, leaf: PlanNode, name: str) -> typed.Expr:
-        source = self.streams.get(name)
-        if source is None:
+        rows = self.named.get(name)
+        if rows is None:
             message = f'the DataFrame reads the stream "{name}", which this session does not have'
             hint = "Take the DataFrame from a stream of the session that runs the query."
             raise Refused("C104", message, hint, leaf)
-        columns = source.row.fields if isinstance(source.row, Record) else ()
+        assert isinstance(rows.type, Collection)
+        row = rows.type.element
+        columns = row.fields if isinstance(row, Record) else ()
         wanted = tuple((column["name"], model_type(column["dataType"])) for column in _output(leaf))
         if tuple(columns) != wanted:
             message = (
-                f'the stream "{name}" has rows of type {source.row}, and the DataFrame '
-                f"{Record(wanted)}"
+                f'the stream "{name}" has rows of type {row}, and the DataFrame {Record(wanted)}'
             )
             hint = "Declare the stream with these columns, in this order."
             raise Refused("C105", message, hint, leaf)
-        return typed.Read(source, type=bag(source.row))
+        return rows
 
     # --- files ---
 
@@ -366,7 +368,7 @@ _KINDS: Final = {
 
 def takes_columns(leaves: Leaves, leaf: PlanNode) -> bool:
     """Whether Spark reads the rows of a leaf for us, so that it can compute more columns."""
-    is_stream = bool(leaves.replaced.get(_number(leaf)) or _stream_of(leaf))
+    is_stream = bool(leaves.replaced.get(_number(leaf)) or named_rows_of(leaf))
     return _is_files(leaf) and not is_stream and not leaf.fields.get("isStreaming")
 
 
@@ -400,8 +402,8 @@ def _output(leaf: PlanNode) -> Sequence[PlanNode]:
     return columns
 
 
-def _stream_of(leaf: PlanNode) -> str | None:
-    """The stream of the session that the columns of a leaf belong to."""
+def named_rows_of(leaf: PlanNode) -> str | None:
+    """The name of the stream or view of the session that the columns of a leaf belong to."""
     metadata = (column.fields.get("metadata") for column in _attributes(leaf))
     names = {_pairs(column or ()).get(STREAM_KEY) for column in metadata}
     return names.pop() if len(names) == 1 else None

@@ -3,7 +3,8 @@
     text -> tree -> typed tree -> terms -> normal form -> plan -> program
 
 `compile_script` gives a `Compiled`, which holds every stage, each made once and on first use; so
-does `plans` from Spark's analysed plans, and `sql` splits a script for Spark to analyse.
+does `plans` from Spark's analysed plans, and `sql` splits a script for Spark to analyse;
+`combined` makes queries of both kinds one script.
 `load` reads scripts, includes and Python modules (`python` reads their signatures); nothing else
 here touches a disk.  `cache` remembers what a session compiled, `stages` shows a script at one
 stage, and `checks` reports what is wrong with it or costly.

@@ -23,7 +23,7 @@ from incmrql.errors import QueryError, SourceText, Span
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text
-from incmrql.types.model import Type
+from incmrql.types.model import Type, bag
 
 DATAFRAME: Final = "<DataFrame>"
 """The origin of a query that has no text of its own."""
@@ -36,6 +36,61 @@ class SessionSource:
     row: Type
     streaming: bool
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_view: bool = False
+    """Whether it is a query of the same program, whose rows are named by its `view_key`."""
+
+    def rows(self, name: str) -> typed.Expr:
+        """Its rows in the typed tree."""
+        if self.is_view:
+            return typed.Global(view_key(name), type=bag(self.row))
+        options = tuple(self.options.items())
+        source = typed.Source(
+            "registered", self.streaming, None, self.row, name=name, options=options
+        )
+        return typed.Read(source, type=bag(self.row))
+
+
+def view_key(name: str) -> str:
+    """The key of the named query that has the rows of a view."""
+    return f"{name}@view"
+
+
+def view_name(key: str) -> str:
+    """The name of the view whose rows a named query has."""
+    return key.removesuffix("@view")
+
+
+def sources_to_json(sources: Mapping[str, SessionSource]) -> dict[str, Any]:
+    """Sources for a checkpoint."""
+    return {
+        name: {
+            "type": str(source.row),
+            "streaming": source.streaming,
+            "options": dict(source.options),
+            **({"view": True} if source.is_view else {}),
+        }
+        for name, source in sources.items()
+    }
+
+
+def sources_of_json(saved: Mapping[str, Any]) -> dict[str, SessionSource]:
+    """The sources that a checkpoint has kept."""
+    return {
+        name: SessionSource(
+            type_from_text(source["type"]),
+            source["streaming"],
+            _options(source["options"]),
+            source.get("view", False),
+        )
+        for name, source in saved.items()
+    }
+
+
+def _options(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a source; JSON has no tuples."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +112,8 @@ class PlanInputs:
 
         The label tells the queries of a script apart.
         """
-        sources = {
-            name: typed.Source(
-                "registered",
-                source.streaming,
-                None,
-                source.row,
-                name=name,
-                options=tuple(source.options.items()),
-            )
-            for name, source in self.sources.items()
-        }
         return Leaves(
-            sources,
+            {name: source.rows(name) for name, source in self.sources.items()},
             self.replaced,
             self.static,
             self.static_paths,
@@ -81,14 +125,7 @@ class PlanInputs:
     def as_json(self) -> dict[str, Any]:
         """The inputs for a checkpoint."""
         return {
-            "sources": {
-                name: {
-                    "type": str(source.row),
-                    "streaming": source.streaming,
-                    "options": dict(source.options),
-                }
-                for name, source in self.sources.items()
-            },
+            "sources": sources_to_json(self.sources),
             "replaced": [[number, name] for number, name in self.replaced.items()],
             "static": sorted(self.static),
             "static_paths": sorted(self.static_paths),
@@ -98,26 +135,13 @@ class PlanInputs:
     @staticmethod
     def of_json(saved: Mapping[str, Any]) -> PlanInputs:
         """The inputs that a checkpoint has kept."""
-        sources = {
-            name: SessionSource(
-                type_from_text(source["type"]), source["streaming"], _options(source["options"])
-            )
-            for name, source in saved["sources"].items()
-        }
         return PlanInputs(
-            sources,
+            sources_of_json(saved["sources"]),
             dict(saved["replaced"]),
             frozenset(saved["static"]),
             frozenset(saved["static_paths"]),
             saved["on_modified"],
         )
-
-
-def _options(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a source; JSON has no tuples."""
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +216,8 @@ class CompiledPlans:
     """What the user should know."""
     opaque: tuple[Sequence[OpaqueColumn], ...] = ()
     """For each query, what Spark evaluates when a row is inserted; empty if there is nothing."""
+    leaf_views: tuple[Mapping[int, str], ...] = ()
+    """For each query, the views of the program that stand for leaves, by their numbers."""
 
 
 def compile_plans(script: PlanScript) -> Compiled:
@@ -219,7 +245,15 @@ def compile_plans(script: PlanScript) -> Compiled:
         )
     items = tuple(map(_item, converted.script.items, converted.queries, script.queries))
     read = [kept.plan for kept in opaque] or [query.analyzed.plan for query in script.queries]
-    sources = tuple(map(_leaf_sources, read, leaves))
+    leaf_rows = [_leaf_rows(*pair) for pair in zip(read, leaves, strict=True)]
+    sources = tuple(
+        {leaf: rows.source for leaf, rows in bags.items() if isinstance(rows, typed.Read)}
+        for bags in leaf_rows
+    )
+    views = tuple(
+        {leaf: view_name(rows.key) for leaf, rows in bags.items() if isinstance(rows, typed.Global)}
+        for bags in leaf_rows
+    )
     local_rows = {
         name: (query, number)
         for query, leaves_of_query in enumerate(leaves)
@@ -229,7 +263,7 @@ def compile_plans(script: PlanScript) -> Compiled:
     notes += [note for query in converted.queries for note in query.notes]
     columns = tuple(kept.columns for kept in opaque)
     compiled_plans = CompiledPlans(
-        script, sources, local_rows, tuple(dict.fromkeys(notes)), columns
+        script, sources, local_rows, tuple(dict.fromkeys(notes)), columns, views
     )
     return Compiled(None, replace(converted.script, items=items), plans=compiled_plans)
 
@@ -257,13 +291,9 @@ def _with_opaque_columns(query: PlanQuery, leaves: Leaves) -> OpaquePlan:
         return with_opaque_columns(query.analyzed.plan, query.analyzed.settings, takes, leaf_key)
 
 
-def _leaf_sources(plan: PlanNode, leaves: Leaves) -> dict[int, typed.Source]:
-    sources = {}
-    for leaf in leaves_of(plan):
-        rows = leaves.input_of(leaf)
-        if isinstance(rows, typed.Read):
-            sources[leaf["$leaf"]] = rows.source
-    return sources
+def _leaf_rows(plan: PlanNode, leaves: Leaves) -> dict[int, typed.Expr]:
+    """The rows of the leaves of a plan, by their numbers."""
+    return {leaf["$leaf"]: leaves.input_of(leaf) for leaf in leaves_of(plan)}
 
 
 __all__ = [
@@ -273,4 +303,8 @@ __all__ = [
     "PlanScript",
     "SessionSource",
     "compile_plans",
+    "sources_of_json",
+    "sources_to_json",
+    "view_key",
+    "view_name",
 ]

@@ -153,10 +153,15 @@ def _bad(reading: Reading) -> ReadReport:
 class Batch:
     """A finished batch: its number, the changes of the answer, and all numbers of its report."""
 
-    def __init__(self, report: BatchReport, load: Callable[[], list[tuple[Value, int]]]) -> None:
+    def __init__(
+        self,
+        report: BatchReport,
+        load: Callable[[int], list[tuple[Value, int]]],
+        number_of: Callable[[int | str], int],
+    ) -> None:
         self.report = report
-        self._load = load
-        self._changes: list[tuple[Value, int]] | None = None
+        self._load, self._number_of = load, number_of
+        self._changes: dict[int, list[tuple[Value, int]]] = {}
 
     @property
     def number(self) -> int:
@@ -178,11 +183,12 @@ class Batch:
         """Rows of all state tables after the batch."""
         return self.report.state_rows
 
-    def changes(self) -> list[tuple[Value, int]]:
-        """The changes of the answer: rows with their weights, negative for deletions."""
-        if self._changes is None:
-            self._changes = self._load()
-        return list(self._changes)
+    def changes(self, item: int | str = 0) -> list[tuple[Value, int]]:
+        """The changes of an item's answer: rows with their weights, negative for deletions."""
+        number = self._number_of(item)
+        if number not in self._changes:
+            self._changes[number] = self._load(number)
+        return list(self._changes[number])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "report":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from incmrql.algebra import rows as build
 from incmrql.algebra.scope import last_number
 from incmrql.algebra.scripts import annotated_item
+from incmrql.compiler.combined import reads_plans
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import DataError, DifferenceFound, QueryError
@@ -268,7 +269,7 @@ def _with_notes(
     kind: Literal["lineage", "debug"],
 ) -> list[Value]:
     """The rows of an answer with their notes; all of them, or only the given ones."""
-    program, is_plan = kept.program, bool(item.columns)
+    program, is_plan = kept.program, reads_plans(item, kept.program.script)
     world = kept.world() if is_plan else kept.env.world
     with annotated_item(replace(item, kind=kind), world) as annotated:
         expr = annotated.expr

@@ -144,6 +144,10 @@ class Catalog:
     """Registered sources: element type, and whether they are streams."""
     functions: Mapping[str, typed.PythonFunction] = field(default_factory=dict)
     """Registered Python functions."""
+    views: Mapping[str, NamedQuery] = field(default_factory=dict)
+    """Queries of the same program that other texts or plans define, by name."""
+    first: int = 0
+    """The number after which variables are numbered: those of a program are all different."""
     file_type: Callable[[str, str], Type] | None = None
     """The element type of a Parquet path, without the sign column of the given name."""
     python_function: Callable[[str, str], typed.PythonFunction] | None = None

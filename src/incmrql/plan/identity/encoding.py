@@ -53,6 +53,15 @@ class Encoder:
     def add(self, part: Any) -> None:
         """Write a part and the declarations of the names in it."""
         self._write(part)
+        self._write_declarations()
+
+    def declare(self, space: Space, name: str) -> None:
+        """Write the declaration of a name, and those of the names in it."""
+        self._write_definition(space, name)
+        self._write_declarations()
+
+    def _write_declarations(self) -> None:
+        """Write the declarations of the names that have occurred and are not written yet."""
         while self._defined < len(self._references):
             space, name = list(self._references)[self._defined]
             self._defined += 1

@@ -11,9 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from incmrql.compiler.combined import CombinedQueries, compile_combined
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for
-from incmrql.compiler.plans import PlanScript, compile_plans
+from incmrql.compiler.plans import PlanScript, compile_plans, sources_of_json
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import OpenSegments
@@ -35,7 +36,6 @@ from incmrql.runtime.feeds.readers import ReaderFeed
 from incmrql.runtime.feeds.sockets import SocketFeed
 from incmrql.runtime.feeds.spooled import Feed
 from incmrql.types import typed
-from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Bag, Record, Value, read
 
@@ -203,30 +203,26 @@ def recompile(folder: Path, described: Mapping[str, Any], imports: Imports = REA
 
 def _compile_saved(saved: dict[str, Any], imports: Imports, *, watch: bool) -> Program:
     """The program of a script as the checkpoint records it."""
+    if "queries" in saved:  # of several kinds, which a Python session has combined
+        queries = CombinedQueries.of_json(saved["queries"])
+        compiled = compile_combined(queries, imports)
+        return compiled.program(compiled.items, queries.arguments, watch=watch)
     if "plans" in saved:  # of Spark, which need no analysis
         compiled = compile_plans(PlanScript.of_json(saved["plans"]))
         return compiled.program([compiled.items[n] for n in saved["items"]], watch=watch)
     path, words = saved.get("path", ""), list(saved.get("arguments", ()))
     source = SourceText(saved["text"], path or "<query>")
-    declared = saved.get("registered", {})
-    registered = {
-        name: (type_from_text(source["type"]), source["streaming"])
-        for name, source in declared.items()
-    }
+    declared = sources_of_json(saved.get("registered", {}))
+    registered = {name: (source.row, source.streaming) for name, source in declared.items()}
     catalog = replace(catalog_for(source, words, imports), registered=registered)
     compiled = compile_script(source, catalog, imports.include)
     items = compiled.streaming
     if "item" in saved:  # written by a Python session, which follows one query of a text
-        compiled = compiled.with_options({n: _options(given) for n, given in declared.items()})
+        compiled = compiled.with_options(
+            {n: dict(source.options) for n, source in declared.items()}
+        )
         items = (compiled.items[saved["item"]],)
     return compiled.program(items, words, _stored_values(saved, compiled.typed), watch=watch)
-
-
-def _options(registered: dict[str, Any]) -> dict[str, Any]:
-    """The options that a session has declared for a source."""
-    options = registered["options"].items()
-    # JSON has no tuples, and options have to be hashable.
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in options}
 
 
 def _stored_values(saved: dict[str, Any], script: typed.Script) -> dict[str, Value]:

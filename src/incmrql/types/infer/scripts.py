@@ -26,8 +26,10 @@ _TOP = Scope()
 
 def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
     """The typed script; raises a `QueryError` with all of its problems."""
-    inference = Inference(catalog, infer_expr)
+    inference = Inference(catalog, infer_expr, count=catalog.first)
     inference.python.update(catalog.functions)
+    for name, view in catalog.views.items():
+        inference.define(name, view)
     _declare_types(inference, script)
     for item in script.items:
         if isinstance(item, ast.Define | ast.StoreValue):
