@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import incmrql
@@ -187,3 +190,37 @@ def test_a_crash_before_the_intent_and_a_changed_function(
     other = functions.udf(lambda value: 200 // value, "int", useArrow=False)
     with pytest.raises(CheckpointError, match="was written by a different query"):
         place.start(place.rows.select("s", other("k").alias("v")))
+
+
+def _double(value: Any) -> Any:
+    return None if value is None else 2 * value
+
+
+def test_functions_over_parquet_never_make_spark_wait(spark: SparkSession, tmp_path: Path) -> None:
+    """In 4.2 they get columns, and the task and its worker may wait for each other."""
+    from pyspark.sql import functions
+
+    users = spark.newSession()
+    users.conf.set("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled", "true")
+    (tmp_path / "data").mkdir()
+    rows = pa.table({"k": pa.array([1, 2, None], pa.int32()), "s": ["a", "b", "c"]})
+    pq.write_table(rows, tmp_path / "data/1.parquet")
+    double = functions.udf(_double, "int", useArrow=True)
+    query = users.read.parquet(str(tmp_path / "data")).select("s", double("k").alias("v"))
+    expected = [("a", 2), ("b", 4), ("c", None)]
+
+    def answers() -> list[list[tuple[Any, ...]]]:
+        with incmrql.Session(spark=users) as session:
+            result = session.query(query)
+            with result.start(settle=0) as run:
+                run.step()
+                assert run.verify(against="spark").rows == 3
+                return [sorted(map(tuple, rows)) for rows in (run.answer(), result.collect())]
+
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(answers)
+        try:
+            assert answer.result(timeout=300) == [expected, expected]
+        except TimeoutError:
+            users.sparkContext.cancelAllJobs()
+            raise

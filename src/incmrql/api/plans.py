@@ -31,6 +31,7 @@ from incmrql.compiler.plans import (
 from incmrql.compiler.sql import SqlStatement, split_statements
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark.forms import restore_column
+from incmrql.spark.internals import with_functions_by_row
 from incmrql.spark.opaque import make_known
 from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan, sql_frame
 from incmrql.spark.plans.substitution import substituted_frame
@@ -120,7 +121,7 @@ class SparkProgram:
         frame, item = self.current_frame(session, number), self.compiled.items[number].item
         assert isinstance(item.expr.type, Collection)
         element = item.expr.type.element
-        rows = values(packed_rows(frame), element)
+        rows = values(packed_rows(with_functions_by_row(frame)), element)
         return Bag(map(row_maker(item.columns, element), rows))
 
     def description(self, numbers: Sequence[int]) -> dict[str, Any]:
@@ -148,7 +149,7 @@ class SparkAnswers:
         plan = self.numbers[number]
         if plan is None:
             raise _no_plan(self.program.compiled.items[number].item.target)
-        return self.program.frame(plan, rows)
+        return with_functions_by_row(self.program.frame(plan, rows))
 
 
 def _no_plan(name: str) -> DataError:

@@ -175,6 +175,22 @@ def _with_settings(spark: SparkSession) -> SparkSession:
     return session
 
 
+FUNCTIONS_BY_ROW: Final = {"spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false"}
+"""The setting by which functions of Python get rows, and not the columns of a Parquet file.
+
+Spark 4.2 may wait for ever for a function that gets columns: the task waits for the worker's first
+batch, and the worker for its input.  Values are the same, and other versions have no such setting.
+"""
+
+
+def with_functions_by_row(df: DataFrame) -> DataFrame:
+    """The frame in a copy of its session in which no function of Python can make Spark wait."""
+    session = copied_session(df.sparkSession)
+    for name, value in FUNCTIONS_BY_ROW.items():
+        session.conf.set(name, value)
+    return in_session(session, df)
+
+
 def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:
     """A data frame of a different session, moved to ours, so that our settings apply to it.
 

@@ -25,6 +25,7 @@ from incmrql.api.trial.jobs import frame_of_file
 from incmrql.api.trial.tables import TableFile
 from incmrql.errors import DataError, QueryError, nearest
 from incmrql.runtime.options import StreamOptions
+from incmrql.spark.internals import with_functions_by_row
 from incmrql.spark.plans.substitution import substituted_frame
 from incmrql.spark.values import packed_rows, values
 from incmrql.types import typed
@@ -226,7 +227,7 @@ class SparkQuery:
                 )
                 for leaf, table in self._leaves[number].items()
             }
-            frames.append(substituted_frame(plan, now))
+            frames.append(with_functions_by_row(substituted_frame(plan, now)))
             type_ = self.compiled.items[number].item.expr.type
             assert isinstance(type_, Collection)
             elements.append(type_.element)

@@ -37,6 +37,7 @@ from incmrql.io.spools import SpoolWriter, spool_schema, spooling, write_spool
 from incmrql.plan.program import Stream
 from incmrql.spark.clusters import EncodedDataError, error_of, is_out_of_memory, watch_executors
 from incmrql.spark.forms import kept_columns
+from incmrql.spark.internals import FUNCTIONS_BY_ROW
 from incmrql.spark.opaque import failure_of, with_computed
 from incmrql.spark.sources.columns import quote_name
 from incmrql.spark.values import spark_type
@@ -48,6 +49,7 @@ _JAVA: Final = re.compile(r"^(?:: |Caused by: )?(?:[a-z][\w$]*\.)+[\w$]+: |SQLST
 """What a line of an exception of Java has before its message, and after it."""
 _REPORT: Final = "path string, name string, rows long"
 _SETTINGS: Final = {
+    **FUNCTIONS_BY_ROW,
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 14),
     "spark.sql.files.ignoreMissingFiles": "false",  # a file that vanishes must not be no rows
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text,xml",
