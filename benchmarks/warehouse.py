@@ -291,7 +291,7 @@ def _step(run: Run, reports: list[BatchReport]) -> None:
     reports.append(batch.report)
 
 
-def timed(run: Callable[[], object]) -> float:
+def seconds_taken(run: Callable[[], object]) -> float:
     """The seconds that something takes."""
     start = time.perf_counter()
     run()
@@ -314,7 +314,7 @@ def measure(folder: Path, orders: int, rounds: int, warm_up: int, share: float) 
         with run:
             run.prepare()
             print(f"planned in {time.perf_counter() - planning:.1f} s")
-            seconds = timed(run.step)
+            seconds = seconds_taken(run.step)
             print(f"first load of {rows} rows: {seconds:.1f} s")
             spark = SparkSession.getActiveSession()
             assert spark is not None
@@ -330,7 +330,9 @@ def measure(folder: Path, orders: int, rounds: int, warm_up: int, share: float) 
                     "plain": plain.compute,
                     "cached": plain.compute_with_cache,
                 }
-                seconds_of = {name: timed(sides[name]) for name in rng.sample(sorted(sides), 3)}
+                seconds_of = {
+                    name: seconds_taken(sides[name]) for name in rng.sample(sorted(sides), 3)
+                }
                 measured.different += differences(run, plain)
                 if batch >= warm_up:
                     measured.add(seconds_of, changes, reports[0])
