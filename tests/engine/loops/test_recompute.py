@@ -128,6 +128,10 @@ repeat x = (select (s, n, 0L, n) from (n, s) in nodes) step
 GREATEST_TEXT = """
 repeat x = {(1L, "a")} step select (b, max(t)) from (a, b) in edges, (n, s) in x, (m, t) in nodes
   where a = n and m = b group by b limit 3"""
+FIRST_TEXT = """
+repeat x = {(1L, "a")} step
+  select (b, (select u from u in t order by u desc)[0]) from (a, b) in edges, (n, s) in x,
+    (m, t) in nodes where a = n and m = b group by b limit 3"""
 WALKED = """
 repeat x = {(1L, 1L)} step
   select (b, count(select distinct z from z in z)) from (a, b) in edges, (n, c) in x,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -147,3 +149,32 @@ def test_a_merge_of_runs_that_are_gone_is_forgotten(tmp_path: Path) -> None:
     assert state.chore is not None
     gone = replace(state.table, levels=state.table.levels[:-1])
     assert with_merged_segment(gone, state.chore, state.merged) is None
+
+
+def test_the_bucket_that_is_due_is_merged_into_its_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a small one whose levels have grown to more than its base."""
+    state = State(tmp_path, 0)
+    for turn in range(3):
+        state.change([(i, turn, 1) for i in range(40)])
+    small, large = np.array([2, 100, 1]), np.array([1, 300, 0])
+    monkeypatch.setattr(compaction, "rows_by_bucket", lambda _: (small, large))
+    tasks = [compaction._base_task(state.table, inline=0)]
+    assert [task and task.buckets for task in tasks] == [(1,)]
+
+
+def test_a_full_disk_is_an_error_of_a_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are allocated at once: writing to a sparse mapping would end the process."""
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    state = State(tmp_path, 4)
+    for turn in range(20):
+        state.change([((7 * turn + i) % 97, turn % 3, 1) for i in range(9)])
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="no space left"):
+        state.begin()
