@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,10 +152,13 @@ class FileRun(KernelRun):
         self.tables = {**self.tables, **done.tables}
         self.worked = done.worked
         self.number += 1
+        rows_of: Counter[int] = Counter()
         changes = [Weighted() for _ in targets]
         for part in done.parts:
+            rows_of[part.target] += part.rows
             answer = self.physical.answers[part.target]
             changes[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
+        assert Counter(dict(enumerate(done.changed))) == rows_of, "rows that a batch says changed"
         return changes
 
     def execute(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from incmrql.engine.columns import accumulators
 from incmrql.engine.columns.accumulators import Lift, lift_rows, scaled_sums
 from incmrql.reference.aggregates import pack_part, sum_part_value, unpack_part
 from incmrql.types.model import EXACT_SUM
+from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Data, ExactSum, exact_sum
 from incmrql.values.exact import sums
 from incmrql.values.exact.packed import pack, unpack
@@ -82,3 +86,10 @@ def test_sums_of_sums(
         assert [unpack_part(packed_part) for packed_part in packed_.to_pylist()] == [
             sum_part_value(total, EXACT_SUM) for total in totals
         ]
+
+
+def test_a_decimal_sum_with_one_digit_too_many_is_null() -> None:
+    units = np.array([10**13 - 1, 1 - 10**13, 10**13, -(10**13)], np.int64)
+    limbs = sums.sum_integers(units, np.ones(4, np.int64), np.arange(4), 4)
+    total = accumulators._decimals(limbs, 4, DecimalType(13, 2))
+    assert total.to_pylist() == [Decimal("99999999999.99"), Decimal("-99999999999.99"), None, None]

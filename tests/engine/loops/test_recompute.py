@@ -69,6 +69,10 @@ repeat x = (select (s, 1.0) from (s, d) in edges group by s) step
   (select ((d, sum(z)), sum(z) > 0.3) from (s, d) in edges, (t, r) in x, z = r * 0.4
    where s = t group by d)"""
 FLAGGED_LIMIT = f"{FLAGGED} limit 2"
+FLAGGED_BESIDE_PLAIN = """
+repeat (x, y) = ({1L}, {2L}) step
+  ((select (n + 1L, n < 4L) from n in x), (select a from (a, b) in edges, n in y where b = n))
+  limit 9"""
 KMEANS = """
 repeat c = {(0.0,0.0),(1.0,1.0),(0.0,1.0)} step
   select (avg(p#0), avg(p#1)) from p in points
