@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
@@ -35,6 +36,7 @@ COMPILED = CompiledProgram(PROGRAM, compile_program(PROGRAM))
 
 
 DESCRIBED = describe(PROGRAM, {})
+NODE: Final = {"identity": "n1", "kind": "map", "about": ""}
 
 
 def new_checkpoint(folder: Path, buckets: int = 4) -> Checkpoint:
@@ -140,6 +142,45 @@ def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> N
     checkpoint.intend(1, files)
     checkpoint.withdraw(1)
     assert Checkpoint(tmp_path).intent(1) is None
+
+
+def test_the_last_intent_of_a_batch_counts_however_many_there_are(tmp_path: Path) -> None:
+    checkpoint = new_checkpoint(tmp_path)
+    for number in range(12):
+        checkpoint.intend(0, [file_of(number)])
+        assert checkpoint.intent(0) == (file_of(number),)
+    assert Checkpoint(tmp_path).intent(0) == (file_of(11),)
+
+
+@pytest.mark.parametrize(
+    ("now", "refused"),
+    [
+        ({"identity": "other"}, "The nodes are the same, but the answers are computed from"),
+        (
+            {"identity": "other", "texts": ["b", "a"]},
+            "The items are the same, in a different order",
+        ),
+        (
+            {"identity": "other", "nodes": [NODE | {"identity": "n2"}]},
+            "1 of 1 nodes would be rebuilt",
+        ),
+    ],
+)
+def test_another_program_is_explained(tmp_path: Path, now: dict[str, Any], refused: str) -> None:
+    """Only if its nodes are the same, the state can be used as it is."""
+    checkpoint = new_checkpoint(tmp_path)
+    known = {
+        "identity": "one", "nodes": [NODE], "texts": ["a", "b"], "engine": "0", "streams": [],
+        "watch": False,
+    }  # fmt: skip
+    with pytest.raises(CheckpointError, match=refused):
+        needs_rebuild(checkpoint, known, known | now, "refuse")
+    if "nodes" in now:
+        with pytest.raises(CheckpointError, match="the nodes differ"):
+            needs_rebuild(checkpoint, known, known | now, "reuse")
+    else:
+        assert not needs_rebuild(checkpoint, known, known | now, "reuse")
+    assert needs_rebuild(checkpoint, known, known | now, "rebuild")
 
 
 def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:

@@ -40,3 +40,8 @@ def test_rows_that_differ_by_rounding_become_those_of_the_answer() -> None:
 def test_each_row_of_the_answer_is_taken_once() -> None:
     wanted, answer = [(0.1,), (0.1,)], [(0.1 + 1e-12,)]
     assert with_near_rows(wanted, answer) == [(0.1 + 1e-12,), (0.1,)]
+
+
+def test_a_row_that_has_its_equal_does_not_take_what_is_near() -> None:
+    one, other, between = (1.0,), (1.0 + 1e-11,), (1.0 + 5e-12,)
+    assert with_near_rows([one, other], [one, between]) == [one, between]
