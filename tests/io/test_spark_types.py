@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from incmrql.errors import DataError
-from incmrql.io.arrow.columns import column_array, column_values
+from incmrql.io.arrow.columns import column_values
+from incmrql.io.arrow.tables import column_array
 from incmrql.types.model import (
     BINARY,
     DAY_TO_SECOND,

@@ -15,6 +15,7 @@ from incmrql.errors import DataError
 from incmrql.io import FileSplit, ReadSpec, element_of, read_chunks, vector_reader
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
+from incmrql.io.by_row import by_row_count
 from incmrql.io.files import line_of
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
@@ -44,6 +45,9 @@ TEXTS = [
     "\ufeff", '"', '""', '"a"', '"a""b"', '"a,b"', '"a', 'a"b', '"a"b', '"1"', "'x'", "😀", "#x",
 ]  # fmt: skip
 FIELDS = st.sampled_from(TEXTS) | st.text('",;\r\n ab1-.é', max_size=4)
+SIGNS = st.lists(
+    st.sampled_from(["+", "-", "1", "-1", "+1", "insert", "Delete", "?", ""]), max_size=1
+)
 ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", ""])
 
 
@@ -127,10 +131,16 @@ def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
         options.append(("quote", draw(st.sampled_from(["", "'", '"']))))
     if draw(st.integers(0, 3)) == 0:
         options.append(("max_line", draw(st.sampled_from([2, 5, 9]))))
+    if draw(st.integers(0, 3)) == 0:
+        options.append(("null", draw(st.sampled_from(["NA", "", "1", "-", "null", "ä"]))))
+    if draw(st.integers(0, 3)) == 0:
+        options.append(("sign", draw(st.sampled_from(["D", "A"]))))
     lines = draw(st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=8))
     most = len(types) + draw(st.integers(0, 2))
     last = draw(st.sampled_from(["", "", delimiter]))
-    text = "".join(delimiter.join(fields[:most]) + last + draw(ENDS) for fields in lines)
+    text = "".join(
+        delimiter.join([*fields[:most], *draw(SIGNS)]) + last + draw(ENDS) for fields in lines
+    )
     if draw(st.booleans()):
         options.append(("header", True))
         header = draw(st.permutations([*names, "D"]))
@@ -196,6 +206,7 @@ JSON_ROW = t.Record(
         ("h", t.DATE),
         ("i", t.BOOL),
         ("j", t.Decimal(5, 2)),
+        ("x", t.bag(t.STRING)),
     )
 )
 GOOD = '{"a": 1, "b": [1, null], "c": {"p": 2, "q": "z"}, "d": [{"p": 1}], "e": "x", "f": 1.5}'
@@ -228,6 +239,35 @@ def test_json(tmp_path_factory: pytest.TempPathFactory, documents: Any, block: i
         agree_in_pieces(typed.Source("json", False, None, JSON_ROW), path)
 
 
+SIGN_TEXTS = st.sampled_from(["1", "-1", '"+"', '"-"', '"delete"', "2", "null", "true", '"x"'])
+
+
+@examples(60)
+@given(st.lists(st.tuples(st.sampled_from(["1", "null", '"x"']), SIGN_TEXTS), max_size=8))
+def test_json_with_signs(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
+    path = tmp_path_factory.mktemp("json") / "x.json"
+    path.write_text("".join(f'{{"a": {value}, "s": {sign}}}\n' for value, sign in made))
+    agree(typed.Source("json", False, None, JSON_ROW, options=(("sign", "s"),)), path)
+
+
+@pytest.mark.parametrize("sign", ["1", '"+"'])
+def test_signs_are_read_at_once(tmp_path: Path, sign: str) -> None:
+    path = tmp_path / "x"
+    row = t.Record((("a", t.DATE), ("b", t.Decimal(5, 2)), ("c", t.bag(t.LONG))))
+    document = f'{{"a": "1969-12-31", "s": {sign}, "b": -0.05, "c": [3, 1, null]}}\n'
+    path.write_text(document * 50)
+    before = by_row_count()
+    source = typed.Source("json", False, None, row, options=(("sign", "s"),))
+    assert sum(len(chunk.values) for chunk in read_chunks(spec_of(source), whole(path))) == 50
+    path.write_text("1969-12-31,NA,-0.05,+\n" * 50)
+    row = t.Record((("a", t.DATE), ("n", t.INT), ("b", t.Decimal(5, 2))))
+    options = (("sign", "s"), ("null", "NA"))
+    source = typed.Source("line", False, None, row, options=options)
+    (chunk,) = read_chunks(spec_of(source), whole(path))
+    assert chunk.values.field("n").null_count == len(chunk.values) == 50
+    assert by_row_count() == before
+
+
 @given(st.lists(st.tuples(FIELDS, ENDS)))
 def test_text(tmp_path_factory: pytest.TempPathFactory, texts: Any) -> None:
     path = tmp_path_factory.mktemp("text") / "x.txt"
@@ -254,9 +294,9 @@ def test_what_is_plain_is_native(tmp_path: Path) -> None:
     reader = vector_reader(spec_of(source), whole(path))
     assert reader is not None
     (block,) = reader.blocks()
-    values, _, _, others = reader.parser.split_block(block).parse(reader.parser)
-    assert values is not None
-    assert values.to_pylist() == [
+    parsed, _, others = reader.parser.split_block(block).parse(reader.parser)
+    assert parsed is not None
+    assert parsed.values.to_pylist() == [
         {"A": 1, "B": 'a "b", c'}, {"A": -2, "B": ""}, {"A": None, "B": "d"},
     ]  # fmt: skip
     assert list(others) == []

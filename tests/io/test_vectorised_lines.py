@@ -62,13 +62,14 @@ def at_once(lines: str, row: str, delimiter: str) -> tuple[list[int] | None, int
     if columns is None:
         return None, 0
     parser = LineParser("lines.csv", type_, options, columns)
-    values, beyond, numbers, others = parser.split_block(LineBlock(lines.encode(), 1)).parse(parser)
+    parsed, numbers, others = parser.split_block(LineBlock(lines.encode(), 1)).parse(parser)
     odd = [line.number for line in others]
     text = [Line(i, line.removesuffix("\r"), "\n") for i, line in enumerate(lines.split("\n"), 1)]
     given = [line for line in text[:-1] if line.number not in odd]
     wanted = list(read_lines(given, "lines.csv", type_, options))
     assert [row.line for row in wanted if isinstance(row, Row)] == numbers.tolist()
-    decoded = [] if values is None else column_values(values, element_type(type_))
-    assert list(map(encode, decoded)) == [encode(r.value) for r in wanted if isinstance(r, Row)]
+    found = [] if parsed is None else column_values(parsed.values, element_type(type_))
+    beyond = 0 if parsed is None else parsed.beyond
+    assert list(map(encode, found)) == [encode(r.value) for r in wanted if isinstance(r, Row)]
     assert beyond == sum(r.beyond for r in wanted if isinstance(r, Row))
     return odd, beyond

@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 SOURCES = Path(__file__).parents[2] / "src" / "incmrql"
 NODE_FIELDS = {
     "node", "shape", "does", "inputs", "key", "key_from", "function", "asks", "merge", "keeps",
-    "cost", "reads", "emits", "incremental", "warnings", "lineage", "view",
+    "cost", "by_row", "reads", "emits", "incremental", "warnings", "lineage", "view",
 }  # fmt: skip
 PLAN_FIELDS = {"incremental", "answer", "parts", "nodes"}
 ITEM_FIELDS = PLAN_FIELDS | {"text", "kind", "place", "changes", "watched", "unwatched"}

@@ -20,7 +20,7 @@ import pytest
 from incmrql.catalyst.leaves import Leaves, leaves_of
 from incmrql.engine.inputs import InputFile
 from incmrql.errors import DataError
-from incmrql.io.arrow.columns import column_array
+from incmrql.io.arrow.tables import column_array
 from incmrql.io.spark_files import list_files, local_path
 from incmrql.io.spools import read_spool
 from incmrql.io.vectorised.spark_parquet import is_read_alike, parquet_tuples

@@ -111,20 +111,21 @@ class CompiledItem:
         """The arithmetic of the query that is checked for failures while it follows streams."""
         return watches_of([self.item], self.script, self.views)[0]
 
-    @cached_property
-    def answer_item(self) -> CompiledItem:
-        """The item whose query computes the answer: for `lineage` and `debug`, the annotated query.
-
-        No value is stored at compile time, so stored collections count as empty here.
-        """
-        if self.item.kind not in ("lineage", "debug"):
-            return self
-        stored = {
+    @property
+    def unknown_stored(self) -> dict[str, Value]:
+        """The values that items store, none of which is known at compile time: empty or null."""
+        return {
             item.target: Bag() if isinstance(item.expr.type, Collection) else None
             for item in self.script.items
             if item.kind == "store-value"
         }
-        annotated = annotate(self.item, self.script, stored, _path_of).expr
+
+    @cached_property
+    def answer_item(self) -> CompiledItem:
+        """The item whose query computes the answer: for lineage and debug, the annotated query."""
+        if self.item.kind not in ("lineage", "debug"):
+            return self
+        annotated = annotate(self.item, self.script, self.unknown_stored, _path_of).expr
         return CompiledItem(replace(self.item, expr=annotated), self.script)
 
 

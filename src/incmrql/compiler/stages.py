@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from incmrql.algebra.normalize.rewrite import RewriteStep, show_step
@@ -62,7 +62,7 @@ def explain_plans(compiled: Compiled) -> list[dict[str, Any]]:
         for item in compiled.items:
             plan = dict(NO_PLAN)
             if item.reads_streams:
-                plan = {**plan_data(item.plan), **item.watches.as_data()}
+                plan = {**plan_data(item.plan, _by_row(item)), **item.watches.as_data()}
             span = item.item.span
             text = {"text": span.text, "kind": item.item.kind, "place": str(span)}
             plans.append({**text, "changes": item.reads_streams, **plan})
@@ -100,8 +100,15 @@ def _plan(item: CompiledItem, trace: bool) -> str:
     if not item.reads_streams:
         return f"{_head(item)}\n{NOTHING_CHANGES}"
     _, steps = item.normalized
-    plan = show_plan(item.plan)
+    plan = show_plan(item.plan, _by_row(item))
     return "\n".join([_head(item), *_derivation(steps, trace), plan, *item.watches.lines()])
+
+
+def _by_row(item: CompiledItem) -> Mapping[int, tuple[str, ...]]:
+    """What the nodes of an item's plan compute in Python."""
+    from incmrql.engine.compile.by_row import nodes_by_row  # as large a library
+
+    return nodes_by_row(item.plan.nodes, item.script, item.unknown_stored)
 
 
 def _statements(item: CompiledItem, fast_sums: bool) -> str:

@@ -29,6 +29,7 @@ from incmrql.engine.outputs import shown_values, write_part, write_values
 from incmrql.engine.program import StepWork, run_steps
 from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
 from incmrql.engine.store.tables import Reader, StateTable, WritePlan, plan_writes
+from incmrql.io.by_row import by_row_count
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.plan.program import Program, Stream
 from incmrql.reference import Environment
@@ -76,7 +77,7 @@ def read_rows(
     compiled: CompiledProgram, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
 ) -> Iterator[Rows]:
     """The rows of a file; counts and notices go to `reading`, bad rows to `bad`."""
-    start = time.perf_counter()
+    start, by_row = time.perf_counter(), by_row_count()
     compiled.paths.check(file.path)
     stream = stream_at(compiled.program, file.place)
     script = compiled.program.script
@@ -90,9 +91,10 @@ def read_rows(
             bad.add(chunk.bad)
         reading.notice(file.place, chunk.noticed)
         reading.seconds += time.perf_counter() - start
+        reading.by_row += by_row_count() - by_row
         if len(rows):
             yield rows
-        start = time.perf_counter()
+        start, by_row = time.perf_counter(), by_row_count()
     check_unchanged(file)
     reading.seconds += time.perf_counter() - start
 
@@ -158,7 +160,7 @@ def finish(
         changed,
         watched,
         rewritten,
-        StepWork([], [], []),
+        StepWork([], [], [], []),
         seconds,
         list(buckets),
         sorted(single & tables.keys()),

@@ -113,6 +113,8 @@ class Reading:
     first_bad: list[BadRow] = field(default_factory=list)
     checksums: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    by_row: int = 0
+    """Rows that were read one by one."""
     shuffled: int = 0
     """Rows that were sent to other tasks."""
     quarantined: list[QuarantineFile] = field(default_factory=list)
@@ -142,6 +144,7 @@ class Reading:
         for place, noticed in other.noticed.items():
             self.notice(int(place), noticed)
         self.seconds += other.seconds
+        self.by_row += other.by_row
         self.shuffled += other.shuffled
         self.quarantined += other.quarantined
 
@@ -152,6 +155,7 @@ class Reading:
             "bad": dict(self.bad),
             "first_bad": [asdict(row) for row in self.first_bad],
             "seconds": self.seconds,
+            "by_row": self.by_row,
             "shuffled": self.shuffled,
             "quarantined": self.quarantined,
             "attempt": self.attempt,
@@ -234,7 +238,7 @@ class BatchResult:
     """What happened to the rows for which arithmetic fails, for each watch of the program."""
     rewritten: int = 0
     """Rows of older runs that were merged into new ones."""
-    worked: StepWork = field(default_factory=lambda: StepWork([], [], []))
+    worked: StepWork = field(default_factory=lambda: StepWork([], [], [], []))
     seconds: Seconds = field(default_factory=Seconds)
     buckets: list[int] = field(default_factory=list)
     """The buckets that the task had."""

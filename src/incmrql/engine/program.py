@@ -19,11 +19,12 @@ from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.compile.physical import Physical, PhysicalOutput
 from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.answers import answer_gather, answer_meet
+from incmrql.io.by_row import by_row_count
 
 
 @dataclass(slots=True)
 class StepWork:
-    """The work of each operator in a batch: rows sent on, rows of state read, seconds.
+    """The work of each operator in a batch: rows sent on and read from state, seconds, values.
 
     Chunks are computed lazily, inside of the operators that read them; such work counts for the
     operator that computes the chunk.
@@ -32,31 +33,36 @@ class StepWork:
     sent: list[int]
     read: list[int]
     seconds: list[float]
+    by_row: list[int]
+    """Values that Python handled one by one."""
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What operators report about themselves, by the name of one of their tables."""
-    _inside: list[tuple[float, int]] = field(default_factory=list, repr=False)
-    """For each measurement in progress: the seconds and rows of measurements inside of it."""
+    _inside: list[tuple[float, int, int]] = field(default_factory=list, repr=False)
+    """For each measurement in progress: seconds, rows and values of measurements inside of it."""
 
     @staticmethod
     def of(count: int) -> StepWork:
         """No work yet, of `count` operators."""
-        return StepWork([0] * count, [0] * count, [0.0] * count)
+        return StepWork([0] * count, [0] * count, [0.0] * count, [0] * count)
 
     @contextmanager
     def at(self, place: int, context: BatchContext) -> Iterator[None]:
         """Count the work inside the block for an operator, except what others count inside."""
         start, before = time.perf_counter(), context.reader.tally.rows
-        self._inside.append((0.0, 0))
+        values_before = by_row_count()
+        self._inside.append((0.0, 0, 0))
         try:
             yield
         finally:
             seconds, read = time.perf_counter() - start, context.reader.tally.rows - before
-            inner_seconds, inner_read = self._inside.pop()
+            by_row = by_row_count() - values_before
+            inner_seconds, inner_read, inner_by_row = self._inside.pop()
             self.seconds[place] += seconds - inner_seconds
             self.read[place] += read - inner_read
+            self.by_row[place] += by_row - inner_by_row
             if self._inside:
                 outer = self._inside.pop()
-                self._inside.append((outer[0] + seconds, outer[1] + read))
+                self._inside.append((outer[0] + seconds, outer[1] + read, outer[2] + by_row))
 
     def count(self, place: int, chunks: Iterable[Rows], context: BatchContext) -> Iterator[Rows]:
         """The chunks that an operator sends on, counted as they are computed."""
@@ -75,6 +81,7 @@ class StepWork:
             "sent": self.sent,
             "read": self.read,
             "seconds": self.seconds,
+            "by_row": self.by_row,
             "notes": self.notes,
         }
 
@@ -89,6 +96,7 @@ class StepWork:
         self.sent = [a + b for a, b in zip(self.sent, other.sent, strict=True)]
         self.read = [a + b for a, b in zip(self.read, other.read, strict=True)]
         self.seconds = [a + b for a, b in zip(self.seconds, other.seconds, strict=True)]
+        self.by_row = [a + b for a, b in zip(self.by_row, other.by_row, strict=True)]
         self.notes |= other.notes
 
 

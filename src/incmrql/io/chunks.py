@@ -15,13 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import to_arrow
-from incmrql.io.files import damaged_error
+from incmrql.io.by_row import note_by_row
 from incmrql.io.notices import SourceFacts
-from incmrql.io.reader import read_rows
+from incmrql.io.parquet import parquet_rows
+from incmrql.io.reader import read_rows, with_display_path
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refusal
 from incmrql.io.spec import INSIDE, FileSplit, ReadSpec
-from incmrql.io.vectorised.parquet import parquet_arrays
+from incmrql.io.vectorised.parquet import parquet_batches
 from incmrql.io.vectorised.parser import Parser, SplitBlock
 from incmrql.io.vectorised.reader import VectorReader, vector_reader
 
@@ -45,7 +47,7 @@ def read_chunks(spec: ReadSpec, part: FileSplit) -> Iterator[Chunk]:
     reader = vector_reader(spec, part)
     if reader is not None:
         chunks = _text_chunks(spec, reader)
-    elif spec.source.format == "binary" and "sign" not in spec.options:
+    elif spec.source.format == "binary" and spec.arrow_type == arrow_type(spec.element):
         chunks = _parquet_chunks(spec, part)
     else:
         chunks = row_chunks(spec, read_rows(spec, part), part.display_path)
@@ -80,6 +82,7 @@ def _rows_or_error(rows: Iterable[Read], spec: ReadSpec) -> list[Read]:
 
 
 def _row_chunk(spec: ReadSpec, rows: list[Read], place: str) -> Chunk:
+    note_by_row(len(rows))
     good = [row for row in rows if isinstance(row, Row)]
     bad = [row for row in rows if isinstance(row, BadRow)]
     try:
@@ -148,31 +151,26 @@ def _text_chunks(spec: ReadSpec, reader: VectorReader) -> Iterator[Chunk]:
 
 def _block_chunk(spec: ReadSpec, parser: Parser, split_block: SplitBlock, place: str) -> Chunk:
     """The rows of lines that have nothing to do with what follows, in the order of the lines."""
-    values, beyond, numbers, odd = split_block.parse(parser)
+    parsed, numbers, odd = split_block.parse(parser)
     rows = _rows_or_error(parser.read_independent(odd), spec)
     odd_chunk = _row_chunk(spec, rows, place)
-    if values is None:
+    if parsed is None:
         return odd_chunk
-    weights, bad = _ones(values), list(odd_chunk.bad)
+    values, bad = parsed.values, list(odd_chunk.bad)
+    weights = _ones(values) if parsed.weights is None else parsed.weights
     if len(odd_chunk.values):
         lines = [row.line for row in rows if isinstance(row, Row)]
         order = pa.array(np.argsort(np.concatenate([numbers, lines]), kind="stable"))
         values = pa.concat_arrays([values, odd_chunk.values]).take(order)
         weights = pa.concat_arrays([weights, odd_chunk.weights]).take(order)
-    return _chunk(spec, values, weights, bad, beyond + odd_chunk.facts.beyond)
+    return _chunk(spec, values, weights, bad, parsed.beyond + odd_chunk.facts.beyond)
 
 
 def _parquet_chunks(spec: ReadSpec, part: FileSplit) -> Iterator[Chunk]:
-    """Arrays of plain columns; where these end, the rest row by row."""
-    rows_read = 0
-    try:
-        for values in parquet_arrays(Path(part.path), spec.element):
-            if values is None:
-                break
-            yield _chunk(spec, values, _ones(values), [])
-            rows_read += len(values)
+    """Batches of columns, and batches with a bad row one by one."""
+    rows = parquet_rows(Path(part.path), spec.source.row, spec.options.get("sign", ""))
+    for batch in parquet_batches(rows, spec.element):
+        if batch.rows is None:
+            yield _chunk(spec, batch.values, batch.weights, [])
         else:
-            return
-    except (OSError, pa.ArrowException) as cause:
-        raise damaged_error(Path(part.path), str(cause)) from cause
-    yield from row_chunks(spec, islice(read_rows(spec, part), rows_read, None), part.display_path)
+            yield from row_chunks(spec, with_display_path(batch.rows, part), part.display_path)

@@ -10,6 +10,7 @@ others are read by their schema.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any as Arrow
@@ -53,8 +54,49 @@ def schema_type(path: str | Path, sign: str = "", paths: Paths = ANYWHERE) -> Ty
     return _without(file_type(files[0], _open(files[0]).schema_arrow), sign, files[0])
 
 
-def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterator[Read]:
-    """The rows of one file, as elements of a type; without one, of the file's own type."""
+@dataclass(frozen=True, slots=True)
+class ParquetRows:
+    """The rows of one file, as elements of a type and with the signs of a column."""
+
+    path: Path
+    file: Arrow
+    column: Arrow
+    """The Arrow type of the rows as one column."""
+    is_packed: bool
+    """Whether the columns of the file are the fields of that column."""
+    element: Type
+    sign: str = ""
+    sign_type: Type = STRING
+
+    def columns(self, size: int, names: Sequence[str] | None = None) -> Iterator[Arrow]:
+        """The rows in batches of at most `size`, as a column, with all fields or some of them."""
+        wanted = list(names) if self.is_packed and names is not None else None
+        try:
+            for batch in self.file.iter_batches(size, columns=wanted):
+                yield batch.to_struct_array() if self.is_packed else batch.column(0)
+        except (OSError, pa.ArrowException) as cause:
+            raise damaged_error(self.path, str(cause)) from cause
+
+    def read(self, column: Arrow, first: int) -> Iterator[Read]:
+        """The rows of a column, one by one; `first` is the number of the first, from 1."""
+        make = value_reader(self.column, self.element)
+        flag = None
+        if self.sign:
+            flag = value_reader(self.column.field(self.sign).type, self.sign_type)
+        try:
+            rows = column.cast(plain_type(self.column)).to_pylist()
+        except pa.ArrowException as cause:
+            raise damaged_error(self.path, str(cause)) from cause
+        for number, plain in enumerate(rows, first):
+            try:
+                signed = 1 if flag is None else weight(flag(plain[self.sign]), self.sign)
+                yield Row(make(plain), signed)
+            except Unparsable as problem:
+                yield BadRow(str(self.path), number, str(plain), problem.reason)
+
+
+def parquet_rows(path: Path, row: Type | None = None, sign: str = "") -> ParquetRows:
+    """The rows of a file as elements of a type; without one, of the file's own type."""
     file = _open(path)
     schema = file.schema_arrow
     whole = file_type(path, schema)
@@ -66,16 +108,17 @@ def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterato
             "R121", f'"{path.name}" has rows of type {file_row_type}, expected {element}',
             place=str(path), hint=hint,
         )  # fmt: skip
-    packed = not is_one_column(schema, whole)
-    arrow = pa.struct(list(schema)) if packed else schema.field(0).type
-    make = value_reader(arrow, element)
-    flag = value_reader(arrow.field(sign).type, _sign_type(whole, sign)) if sign else None
-    for number, plain in enumerate(_plain_rows(file, arrow, path, packed=packed), 1):
-        try:
-            signed = 1 if flag is None else weight(flag(plain[sign]), sign)
-            yield Row(make(plain), signed)
-        except Unparsable as problem:
-            yield BadRow(str(path), number, str(plain), problem.reason)
+    is_packed = not is_one_column(schema, whole)
+    column = pa.struct(list(schema)) if is_packed else schema.field(0).type
+    return ParquetRows(path, file, column, is_packed, element, sign, _sign_type(whole, sign))
+
+
+def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterator[Read]:
+    """The rows of one file, as elements of a type; without one, of the file's own type."""
+    rows, number = parquet_rows(path, row, sign), 1
+    for column in rows.columns(_BATCH):
+        yield from rows.read(column, number)
+        number += len(column)
 
 
 def write_parquet(path: Path, rows: Sequence[Value], element: Type) -> None:
@@ -114,16 +157,6 @@ def _not_parquet(path: Path, cause: Exception) -> DataError:
         return damaged_error(path, str(cause))
     hint = "Read it by its own format: line, json, xml or text."
     return DataError("R123", f'"{path.name}" is not a Parquet file', place=str(path), hint=hint)
-
-
-def _plain_rows(file: Arrow, arrow: Arrow, path: Path, *, packed: bool) -> Iterator[Arrow]:
-    plain = plain_type(arrow)
-    try:
-        for batch in file.iter_batches(_BATCH):
-            column = batch.to_struct_array() if packed else batch.column(0)
-            yield from column.cast(plain).to_pylist()
-    except (OSError, pa.ArrowException) as cause:
-        raise damaged_error(path, str(cause)) from cause
 
 
 def file_type(path: Path, schema: Arrow) -> Type:

@@ -17,7 +17,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from incmrql.errors import DataError
-from incmrql.io.arrow.columns import WEIGHT, element_array
+from incmrql.io.arrow.columns import WEIGHT
+from incmrql.io.arrow.tables import element_array
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.io.files import damaged_error, unreadable

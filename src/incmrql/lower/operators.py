@@ -179,13 +179,15 @@ def _is_native_in_mode(op: str, type_: Type, operands: tuple[Type, Type], dialec
 
 
 def is_rounded_once(expr: typed.Arithmetic) -> bool:
-    """Whether decimals in one of Spark's modes have the exact result, rounded once."""
+    """Whether arithmetic of decimals has the exact result, rounded once."""
     left, right = expr.left.type, expr.right.type
     if not isinstance(expr.type, Decimal):
         return False
     if not isinstance(left, Decimal) or not isinstance(right, Decimal):
         return False
-    return expr.op == "/" or _agrees_in_spark(expr.op, expr.type, left, right)
+    return (
+        expr.mode == "total" or expr.op == "/" or _agrees_in_spark(expr.op, expr.type, left, right)
+    )
 
 
 def narrow_product(

@@ -20,11 +20,13 @@ from incmrql.values import Value
 
 @dataclass(frozen=True, slots=True)
 class NodeWork:
-    """The work of a node in a batch: rows that it sent on, rows of state that it read, seconds."""
+    """The work of a node in a batch: rows that it sent on and read from state, seconds, values."""
 
     sent: int
     read: int
     seconds: float
+    by_row: int
+    """Values that Python handled one by one."""
     scope: Scope
     """What the node may read: the change and its partners, whole groups, or tables."""
 
@@ -69,6 +71,8 @@ class BatchReport:
     """Rows of state that were read."""
     read_by_scope: Mapping[Scope, int]
     """The same, by the scope of the nodes that read them."""
+    rows_by_row: int
+    """Rows that Python read or computed one by one, instead of whole columns at once."""
     nodes: tuple[NodeWork, ...]
     loops: tuple[LoopWork, ...]
     """The loops that the batch changed."""
@@ -105,7 +109,7 @@ def report_of(
     worked = done.worked
     # A batch that no task worked on has no numbers by node.
     known = scopes if worked.sent else ()
-    by_node = zip(worked.sent, worked.read, worked.seconds, known, strict=True)
+    by_node = zip(worked.sent, worked.read, worked.seconds, worked.by_row, known, strict=True)
     nodes = tuple(NodeWork(*work) for work in by_node)
     return BatchReport(
         number=state.number,
@@ -127,6 +131,7 @@ def report_of(
         read_by_scope={
             scope: sum(node.read for node in nodes if node.scope == scope) for scope in SCOPES
         },
+        rows_by_row=reading.by_row + sum(worked.by_row),
         nodes=nodes,
         loops=tuple(LoopWork(**note) for _, note in sorted(worked.notes.items())),
         read=reading.seconds,

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from incmrql.engine.columns.layouts import values_of
 from incmrql.io.arrow.types import arrow_type
+from incmrql.io.by_row import note_by_row
 from incmrql.plan.nodes import Request
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
 from incmrql.values.exact import nearest_double, square, sums, variance_of
@@ -231,6 +232,7 @@ def _exact_sum_parts(column: Any, weights: Integers, group_of_row: Integers, n: 
 
 def _squares(lift: Lift, column: Any, weights: Integers, group_of_row: Integers, n: int) -> Limbs:
     """The sums of exact squares, number by number; numbers that are not finite count as zero."""
+    note_by_row(len(column))
     totals = [0] * n
     unit = 10**lift.scale if lift.number_kind == "decimals" else 1
     if lift.number_kind == "floats":

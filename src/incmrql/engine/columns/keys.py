@@ -3,7 +3,7 @@
     key_bytes(columns, types)[i]  =  encode((columns[0][i], columns[1][i], ...))
 
 Columns of numbers and times without nulls become a matrix of bytes, which is hashed and compared
-directly; strings and nulls become byte strings.  Bags and lists are encoded value by value.
+directly; strings, nulls, bags and lists become byte strings.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
+from incmrql.io.by_row import note_by_row
 from incmrql.types.model import (
     BINARY,
     BOOL,
@@ -29,6 +30,7 @@ from incmrql.types.model import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    Collection,
     Data,
     Decimal,
     Record,
@@ -143,7 +145,7 @@ def piece_of(column: Any, type_: Type) -> Piece:
         return np.full((len(column), 1), tags.NULL[0], np.uint8)
     if column.null_count == 0:
         return _piece_without_nulls(column, type_)
-    if isinstance(type_, Tuple | Record):
+    if isinstance(type_, Tuple | Record | Collection):
         valid = binary(_piece_without_nulls(column, type_))
     elif (filler := _null_placeholder(column.type)) is not None:
         valid = binary(_piece_without_nulls(column.fill_null(filler), type_))
@@ -153,7 +155,7 @@ def piece_of(column: Any, type_: Type) -> Piece:
 
 
 def _piece_without_nulls(column: Any, type_: Type) -> Piece:
-    """The bytes of values without nulls; a struct that is null gives the bytes of its fields."""
+    """The bytes of values without nulls; of a null struct or list, those of what is inside."""
     if (tag := whole_number_tag(type_)) is not None:
         return _with_tag(tag, _big_endian(integer_words(column)))
     if is_float(type_):
@@ -171,6 +173,8 @@ def _piece_without_nulls(column: Any, type_: Type) -> Piece:
         return column.cast(pa.large_binary())
     if isinstance(type_, Tuple | Record):
         return _struct_piece(column, type_)
+    if isinstance(type_, Collection) and pa.types.is_list(column.type):
+        return _collection_piece(column, type_)
     return _piece_by_value(column, type_)
 
 
@@ -186,7 +190,28 @@ def _struct_piece(column: Any, type_: Tuple | Record) -> Piece:
     return concat_pieces([tags.RECORD + header + tags.END, *inner], len(column))
 
 
+def _collection_piece(column: Any, type_: Collection) -> Piece:
+    """The bytes of the elements one after the other; those of a bag sorted."""
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    elements = binary(piece_of(column.flatten(), type_.element))
+    if type_.kind == "bag":
+        lists = pa.array(np.repeat(np.arange(len(column)), lengths))
+        table = pa.table([lists, elements], names=["list", "element"])
+        keys = [("list", "ascending"), ("element", "ascending")]
+        elements = elements.take(pc.sort_indices(table, sort_keys=keys))
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    tag = tags.BAG if type_.kind == "bag" else tags.LIST
+    if not len(elements):
+        return concat_pieces([tag + tags.END], len(column))
+    starts = np.frombuffer(elements.buffers()[1], np.int64)[elements.offset :][ends]
+    content = pa.Array.from_buffers(
+        pa.large_binary(), len(column), [None, pa.py_buffer(starts), elements.buffers()[2]]
+    )
+    return concat_pieces([tag, content, tags.END], len(column))
+
+
 def _piece_by_value(column: Any, type_: Type) -> Piece:
+    note_by_row(len(column))
     return pa.array([encode(value) for value in column_values(column, type_)], pa.large_binary())
 
 

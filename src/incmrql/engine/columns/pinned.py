@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from incmrql.errors import InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
+from incmrql.io.by_row import note_by_row
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.builtins import function_of
 from incmrql.reference.casts import cast
@@ -28,7 +29,7 @@ from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.reference.operators import arithmetic, fit_to_type
 from incmrql.types import typed
 from incmrql.types.builtins import FUNCTIONS, TREE_FUNCTIONS, key_of
-from incmrql.types.model import NOTHING, Decimal, Type
+from incmrql.types.model import NOTHING, Decimal, Type, is_integer
 from incmrql.types.spark_functions import SPARK_FUNCTIONS
 from incmrql.types.walk import is_random, nodes
 from incmrql.values import Value
@@ -67,6 +68,15 @@ def is_pinned(function: str) -> bool:
     return function != "random" and is_known
 
 
+def has_columns(function: str | None, parameter_types: Sequence[Type], result: Type) -> bool:
+    """Whether a function, or a conversion if it has no name, has a version for whole columns."""
+    if function is None:
+        return False
+    if function in _OPERATORS:
+        return all(isinstance(type_, Decimal) for type_ in (*parameter_types, result))
+    return function in OF_SUMS or key_of(function, tuple(parameter_types)) in COLUMNS
+
+
 def is_function_of_scalars(expr: typed.Expr) -> bool:
     """Whether the value of an expression depends on its free variables only."""
     outside = (
@@ -79,7 +89,14 @@ def is_function_of_scalars(expr: typed.Expr) -> bool:
 def apply_expression(
     parameters: Sequence[typed.Variable], body: typed.Expr, arguments: Sequence[Arrow]
 ) -> Arrow:
-    """A column of values of an expression, by the reference, for each distinct row of arguments."""
+    """A column of values of an expression: of whole columns if all of its parts have such versions.
+
+    If not, the reference evaluates it for each distinct row of arguments.
+    """
+    known = dict(zip(parameters, map(_combined_chunks, arguments), strict=True))
+    column = _expression_column(body, known) if known else None
+    if column is not None:
+        return column
     outermost = Environment(new_world(EMPTY_SCRIPT))
     numbers = [parameter.number for parameter in parameters]
 
@@ -88,6 +105,66 @@ def apply_expression(
 
     columns = [_combined_chunks(array) for array in arguments]
     return _by_row(value, columns, [parameter.type for parameter in parameters], body.type)
+
+
+def has_column(body: typed.Expr) -> bool:
+    """Whether an expression has a version for whole columns; what they hold may still lack it."""
+    match body:
+        case typed.Var() | typed.Const():
+            return True
+        case typed.Widen(operand):
+            return _is_widened_at_once(operand.type, body.type) and has_column(operand)
+        case typed.Arithmetic(op, left, right, "total"):
+            both = left.type, right.type
+            return has_columns(op, both, body.type) and has_column(left) and has_column(right)
+        case typed.Builtin(name, operands):
+            types = tuple(operand.type for operand in operands)
+            return has_columns(name, types, body.type) and all(map(has_column, operands))
+        case _:
+            return False
+
+
+def _expression_column(body: typed.Expr, known: Mapping[typed.Variable, Arrow]) -> Arrow | None:
+    """An expression over whole columns; None if some part of it has no version for these."""
+    if not has_column(body):
+        return None
+    match body:
+        case typed.Var(variable):
+            return known.get(variable)
+        case typed.Const(value):
+            count = len(next(iter(known.values())))
+            scalar = pa.array([to_arrow(value, body.type)], stored_type(body.type))[0]
+            return pa.repeat(scalar, count)
+        case typed.Widen(operand):
+            column = _expression_column(operand, known)
+            return None if column is None else _widened(column, body.type)
+        case typed.Arithmetic(op, left, right):
+            columns = [_expression_column(part, known) for part in (left, right)]
+            if any(column is None for column in columns):
+                return None
+            return _apply_operator(op, columns, (left.type, right.type), body.type)
+        case typed.Builtin(name, operands):
+            columns = [_expression_column(part, known) for part in operands]
+            if any(column is None for column in columns):
+                return None
+            types = tuple(operand.type for operand in operands)
+            return COLUMNS[key_of(name, types)](columns)
+        case _:
+            return None
+
+
+def _is_widened_at_once(source: Type, target: Type) -> bool:
+    return isinstance(target, Decimal) and (is_integer(source) or isinstance(source, Decimal))
+
+
+def _widened(column: Arrow, target: Type) -> Arrow | None:
+    """Integers or decimals as decimals with more digits."""
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.decimal128(20, 0))
+    try:
+        return column.cast(arrow_type(target))
+    except pa.ArrowInvalid:
+        return None
 
 
 def apply_cast(array: Arrow, source: Type, target: Type) -> Arrow:
@@ -134,6 +211,7 @@ def _by_row(
     """The function, called for each distinct row of arguments."""
     codes, values = zip(*map(_distinct, arguments, types), strict=True)
     rows, row_of = _distinct_rows(codes, [len(distinct) for distinct in values])
+    note_by_row(len(rows))
     results = [
         to_arrow(
             function(*[distinct[code] for distinct, code in zip(values, row, strict=True)]),

@@ -7,9 +7,10 @@ DuckDB query, or expressions that the reference evaluator applies row by row.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from inspect import Parameter, Signature
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from incmrql.engine.columns import pinned
 from incmrql.engine.columns.layouts import Layout, column_type, leaves, rows_of, width
 from incmrql.engine.columns.rows import Rows, no_rows, of_values, to_table
 from incmrql.io.arrow.columns import flat
+from incmrql.io.by_row import note_by_row
 from incmrql.lower.tree import Dialect, type_text
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
@@ -97,7 +99,10 @@ class Pipeline:
             case ByRow():
                 return True
             case SqlText(functions=functions):
-                return any(function.body is not None for function in functions)
+                return any(
+                    function.body is not None and not pinned.has_column(function.body)
+                    for function in functions
+                )
             case Projection():
                 return False
 
@@ -124,14 +129,36 @@ def _project(how: Projection, rows: Rows) -> Rows:
     return rows.pick(how.columns)
 
 
-@cache
-def _connection() -> Any:
-    import duckdb
+class _Database(threading.local):
+    """DuckDB in one thread: runs of one process may have batches at the same time."""
 
-    connection = duckdb.connect(config={"threads": 1, **_CONFINED, "memory_limit": _memory_limit()})
-    connection.execute("SET TimeZone='UTC'")
-    connection.execute("SET lock_configuration=true")
-    return connection
+    connection: Any = None
+
+    def open(self) -> Any:
+        """The connection of this thread."""
+        if self.connection is None:
+            import duckdb
+
+            config: dict[str, Any] = {"threads": 1, **_CONFINED, "memory_limit": _memory_limit()}
+            self.connection = duckdb.connect(config=config)
+            self.connection.execute("SET TimeZone='UTC'")
+            self.connection.execute("SET lock_configuration=true")
+            self.functions: set[PinnedFunction] = set()
+            self.statement = lru_cache(MAX_STATEMENTS)(self._parse)
+        return self.connection
+
+    def _parse(self, text: str) -> Any:
+        (statement,) = self.connection.extract_statements(text)
+        return statement
+
+
+_DATABASE: Final = _Database()
+_QUIET: Final = threading.Lock()
+"""Held while warnings are off."""
+
+
+def _connection() -> Any:
+    return _DATABASE.open()
 
 
 _CONFINED: Final = {
@@ -150,16 +177,11 @@ def _memory_limit() -> str:
     return f"{max(size // 2**21, 256)}MiB"
 
 
-@lru_cache(MAX_STATEMENTS)
-def _statement(text: str) -> Any:
-    """The parsed statement of a query."""
-    (statement,) = _connection().extract_statements(text)
-    return statement
-
-
-@cache
 def _register(function: PinnedFunction) -> None:
     """Register a function with DuckDB, once."""
+    connection = _connection()
+    if function in _DATABASE.functions:
+        return
 
     def apply_columns(*columns: Any) -> Any:
         return function.apply([flat(column) for column in columns])
@@ -170,9 +192,10 @@ def _register(function: PinnedFunction) -> None:
     apply_columns.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     types = [type_text(type_, Dialect.DUCKDB) for type_ in function.types]
     result = type_text(function.result, Dialect.DUCKDB)
-    _connection().create_function(
+    connection.create_function(
         function.name, apply_columns, types, result, type="arrow", null_handling="special"
     )
+    _DATABASE.functions.add(function)
 
 
 def _run_query(how: SqlText, rows: Rows, types: tuple[Type, ...]) -> Rows:
@@ -194,9 +217,9 @@ def _run_parsed(text: str, table: Any) -> Any:
     # counts as external access, which is off. The next rows replace them, so nothing unregisters.
     connection = _connection()
     connection.register("given", table)
-    with warnings.catch_warnings():
+    with _QUIET, warnings.catch_warnings():  # filters of warnings belong to all threads
         warnings.simplefilter("ignore", UserWarning)
-        return connection.execute(_statement(text)).to_arrow_table()
+        return connection.execute(_DATABASE.statement(text)).to_arrow_table()
 
 
 def _run_uncopied(text: str, table: Any) -> Any:
@@ -213,6 +236,7 @@ def _cast(column: Any, type_: Any) -> Any:
 
 
 def _by_row(how: ByRow, rows: Rows, layout_made: Layout, env: Environment) -> Rows:
+    note_by_row(len(rows))
     bound: list[tuple[typed.Variable, list[Value]]] = []
     start = 0
     for variable, layout in how.given:

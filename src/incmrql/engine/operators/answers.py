@@ -14,6 +14,7 @@ from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.ordered import ranks_of
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import scan
+from incmrql.io.by_row import note_by_row
 from incmrql.reference import Environment, evaluate
 from incmrql.values import Bag, Value, encode
 
@@ -110,6 +111,7 @@ def value_of(answer: PhysicalOutput, contents: Sequence[SortedRows], env: Enviro
 
 
 def _collection(part: AnswerPart, content: SortedRows) -> Value:
+    note_by_row(len(content))
     rows = to_values(rows_of(content), part.layout)
     if part.order is None:
         return Bag([value for value, weight in rows for _ in range(weight)])

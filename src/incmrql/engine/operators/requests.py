@@ -38,6 +38,7 @@ from incmrql.engine.store.ordered import front, rows_between, totals
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import decides
 from incmrql.engine.store.tables import Reader, StateTable
+from incmrql.io.by_row import note_by_row
 from incmrql.plan.changes import NegativeWeight
 from incmrql.plan.monoids import user_monoid
 from incmrql.plan.nodes import Request
@@ -211,6 +212,7 @@ def _read_values(
     if not (stops > starts).any():
         return lists
     key_indices, rows = rows_between(*lookup, starts, stops)
+    note_by_row(len(rows))
     values = rows_of(rows.rest.columns, ranking.element, len(rows))
     by_key = zip(key_indices.tolist(), values, rows.weights.tolist(), strict=True)
     for key, value, weight in by_key:
@@ -402,6 +404,7 @@ def _rows_by_key(
 ) -> list[dict[bytes, tuple[Value, int]]]:
     """For each key, its rows with their weights, by canonical bytes."""
     by_key: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]
+    note_by_row(len(rows))
     values = rows_of(rows.rest.columns, step.sides[number].value, len(rows))
     weights = rows.weights.tolist()
     for key, value, weight in zip(key_indices.tolist(), values, weights, strict=True):

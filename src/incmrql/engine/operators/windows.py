@@ -25,6 +25,7 @@ from incmrql.engine.store.lookup import look_up, span_of
 from incmrql.engine.store.ordered import ranks_in_keys, rows_between, totals
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.tables import StateTable
+from incmrql.io.by_row import note_by_row
 from incmrql.plan.windows import Everything, Front, Near, Onward
 from incmrql.reference import Environment
 from incmrql.types import typed
@@ -214,6 +215,7 @@ class _Reader:
         places, rows = rows_between(
             self.table, self.context.reader, extra, hashes, of_keys, starts, stops
         )
+        note_by_row(len(rows))
         values = rows_of(rows.rest.columns, ranking.element, len(rows))
         for place, value, weight in zip(
             places.tolist(), values, rows.weights.tolist(), strict=True

@@ -8,7 +8,8 @@ every member once and in order, no member can be there twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any as Arrow
 from typing import Final
 
@@ -17,16 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from incmrql.io.arrow.types import arrow_type
+from incmrql.io.arrow.casting import in_canonical_order, list_offsets
+from incmrql.io.arrow.types import arrow_type, model_type
 from incmrql.io.files import Line
 from incmrql.io.json.files import read_json
-from incmrql.io.json.values import SPACE, Broken, Raw, raw_json
+from incmrql.io.json.values import SPACE, Broken, Number, Raw, raw_json
 from incmrql.io.rows import Read
 from incmrql.io.scalars import Unparsable
 from incmrql.io.spec import ReadSpec
 from incmrql.io.vectorised.blocks import LineBlock
-from incmrql.io.vectorised.parser import Mask, Parser
-from incmrql.io.vectorised.scalars import pattern, raw_type, to_type
+from incmrql.io.vectorised.parser import Mask, ParsedLines, Parser
+from incmrql.io.vectorised.scalars import SIGN, pattern, raw_type, sign_weights, to_type
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -34,6 +36,7 @@ from incmrql.types.model import (
     INTEGERS,
     STRING,
     TIMESTAMP,
+    Basic,
     Collection,
     Decimal,
     Record,
@@ -45,6 +48,7 @@ _MOST_LOOKED_AT = 50
 _SPACE: Final = r"[ \t]*"
 _STRING: Final = r'"(?:[^"\\\x00-\x1f\x7f]|\\["\\/bfnrt])*"'
 _OTHER: Final = rf"(?:{_STRING}|-?(?:0|[1-9]\d{{0,30}})(?:\.\d{{1,30}})?|true|false|null)"
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _COMMA: Final = f"{_SPACE},{_SPACE}"
 
 
@@ -62,6 +66,9 @@ class JsonParser(Parser):
         self.element = spec.element
         """The fields that are used: all are looked at, and the others not read."""
         self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in spec.element.fields])
+        self.sign: str = spec.options.get("sign", "")
+        self.sign_type: Arrow | None = None
+        """The Arrow type of the signs, once one was seen: all are numbers, or all are texts."""
         self.shapes: dict[str, None] = {}
         """Expressions for lines with the same members in the same order."""
 
@@ -90,24 +97,45 @@ class JsonParser(Parser):
             raw, end = raw_json(text, 0)
             if end < len(text) or not isinstance(raw, dict):
                 return
-            shape = _object(raw, self.row)
+            sign_type, sign_text = self._sign(raw)
+            shape = _object(raw, self.row, {self.sign: sign_text} if self.sign else {})
         except (UnicodeDecodeError, Unparsable, Odd):
             return
         if len(self.shapes) < _MOST_SHAPES and re.fullmatch(shape, text):
             self.shapes[shape] = None
+            self.sign_type = sign_type
 
-    def parse(self, lines: bytes) -> tuple[Arrow, int]:
+    def _sign(self, raw: dict[str, Raw]) -> tuple[Arrow | None, str]:
+        """The Arrow type of the sign of a document, and the texts of such signs."""
+        if not self.sign:
+            return None, ""
+        sign = raw.get(self.sign)
+        type_ = pa.int64() if isinstance(sign, Number) else pa.string()
+        if not isinstance(sign, str) or self.sign_type not in (None, type_):
+            raise Odd
+        return type_, "-?1" if type_ == pa.int64() else f'"{SIGN}"'
+
+    def parse(self, lines: bytes) -> ParsedLines:
         """All members at once, by Arrow's reader."""
+        schema, weights = self.raw, None
+        if self.sign_type is not None:
+            schema = schema.append(pa.field(self.sign, self.sign_type))
         table = json.read_json(
             pa.BufferReader(lines),
             json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-            json.ParseOptions(explicit_schema=self.raw, unexpected_field_behavior="ignore"),
+            json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
+        if self.sign_type is not None:
+            signs = table.column(self.sign).combine_chunks()
+            weights = sign_weights(signs, model_type(self.sign_type, self.sign), self.sign)
+            if weights is None:
+                raise pa.ArrowInvalid("a sign is none")
         columns = [
             _to_column(table.column(name).combine_chunks(), type_)
             for name, type_ in self.element.fields
         ]
-        return pa.StructArray.from_arrays(columns, fields=list(arrow_type(self.element))), 0
+        values = pa.StructArray.from_arrays(columns, fields=list(arrow_type(self.element)))
+        return ParsedLines(values, weights=weights)
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:
         """Whether the documents of a line end on it, and a bad one does not take more lines."""
@@ -155,10 +183,10 @@ class JsonParser(Parser):
         return self.read_rows(line for line in lines if line.problem or line.text.strip(SPACE))
 
 
-def json_is_plain(row: Type) -> bool:
-    """Whether documents of a type can have a shape."""
+def json_is_plain(row: Type, sign: str = "") -> bool:
+    """Whether documents of a type, and with a member that has their sign, can have a shape."""
     try:
-        if not isinstance(row, Record):
+        if not isinstance(row, Record) or sign in row.names:
             return False
         _raw_type(row)
     except Odd:
@@ -166,14 +194,16 @@ def json_is_plain(row: Type) -> bool:
     return True
 
 
-def _object(raw: dict[str, Raw], type_: Record) -> str:
+def _object(raw: dict[str, Raw], type_: Record, known: Mapping[str, str] = _NOTHING) -> str:
+    """The texts of objects with these members; `known` has those of some of them."""
     types = dict(type_.fields)
-    members = [
-        _name(name)
-        + f"{_SPACE}:{_SPACE}"
-        + (_value(item, types[name]) if name in types else _any(item))
-        for name, item in raw.items()
-    ]
+
+    def member(name: str, item: Raw) -> str:
+        if name in known:
+            return known[name]
+        return _value(item, types[name]) if name in types else _any(item)
+
+    members = [f"{_name(name)}{_SPACE}:{_SPACE}{member(name, item)}" for name, item in raw.items()]
     return rf"\{{{_SPACE}{_COMMA.join(members)}{_SPACE}\}}"
 
 
@@ -229,7 +259,7 @@ def _raw_type(type_: Type) -> Arrow:
     match type_:
         case Record(fields) if fields:
             return pa.struct([(name, _raw_type(field)) for name, field in fields])
-        case Collection("list", element):
+        case Collection(kind, element) if kind == "list" or _is_sorted_by_arrow(element):
             return pa.list_(_raw_type(element))
         case Decimal():
             return raw_type(type_)
@@ -237,6 +267,10 @@ def _raw_type(type_: Type) -> Arrow:
             return raw_type(type_)
         case _:
             raise Odd
+
+
+def _is_sorted_by_arrow(element: Type) -> bool:
+    return isinstance(element, Basic | Decimal) and element not in FLOATS
 
 
 def _to_column(column: Arrow, type_: Type) -> Arrow:
@@ -247,14 +281,9 @@ def _to_column(column: Arrow, type_: Type) -> Arrow:
                 inner, fields=list(arrow_type(type_)), mask=column.is_null()
             )
         case Collection(_, element):
-            elements = _to_column(column.flatten(), element)
-            return pa.ListArray.from_arrays(_offsets(column), elements, mask=column.is_null())
+            elements, offsets = _to_column(column.flatten(), element), list_offsets(column)
+            if type_.kind == "bag":
+                elements = in_canonical_order(elements, offsets, element)
+            return pa.ListArray.from_arrays(offsets, elements, mask=column.is_null())
         case _:
             return to_type(column, type_)
-
-
-def _offsets(column: Arrow) -> Arrow:
-    """The offsets of lists whose elements are those of `flatten`."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0)
-    ends = np.cumsum(np.asarray(lengths), dtype=np.int32)
-    return pa.array(np.concatenate([[0], ends]).astype(np.int32))

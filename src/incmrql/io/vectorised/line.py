@@ -20,8 +20,8 @@ from incmrql.io.line import FieldSplitter, LineOptions, may_be_wider, read_lines
 from incmrql.io.rows import Read
 from incmrql.io.scalars import Unparsable
 from incmrql.io.vectorised.blocks import LineBlock
-from incmrql.io.vectorised.parser import Mask, Parser
-from incmrql.io.vectorised.scalars import pattern, raw_type, to_type
+from incmrql.io.vectorised.parser import Mask, ParsedLines, Parser
+from incmrql.io.vectorised.scalars import SIGN, pattern, raw_type, sign_weights, to_type
 from incmrql.types.model import ANY, STRING, Record, Tuple, Type, column_types, element_type
 
 _DELIMITERS: Final = frozenset(",;|\t~^#&!")
@@ -35,6 +35,8 @@ class Columns:
 
     columns: tuple[tuple[int | None, Type], ...]
     header: Line | None = None
+    sign: int | None = None
+    """The place of the column with the signs."""
 
 
 class LineParser(Parser):
@@ -54,6 +56,9 @@ class LineParser(Parser):
         if not quote:
             self.text = plain
         self.fields = [self._field(type_) for _, type_ in layout.columns]
+        self.sign = None if layout.sign is None else self.names[layout.sign]
+        if layout.sign is not None:
+            self.fields[layout.sign] = SIGN
         self.read_columns = [
             (name, index, type_)
             for name, (index, type_) in zip(self.names, layout.columns, strict=True)
@@ -61,7 +66,10 @@ class LineParser(Parser):
         ]
 
     def _field(self, type_: Type) -> str:
-        return self.text if type_ in (STRING, ANY) else f"(?:{pattern(type_)})?"
+        if type_ in (STRING, ANY):
+            return self.text
+        null = "" if self.options.null is None else f"|{re.escape(self.options.null)}"
+        return f"(?:{pattern(type_)}{null})?"
 
     def matches(self, lines: Arrow) -> Mask:
         """Lines of the right fields, and as many beyond them as the first line has."""
@@ -73,10 +81,54 @@ class LineParser(Parser):
         pattern = re.escape(self.options.delimiter).join([*self.fields, *more])
         return np.array(pc.match_substring_regex(lines, rf"^{pattern}\r?\n$"))
 
-    def parse(self, lines: bytes) -> tuple[Arrow, int]:
+    def parse(self, lines: bytes) -> ParsedLines:
         """All fields at once, by Arrow's reader."""
         extra_names = [f"more{i}" for i in range(self.more)]
-        table = csv.read_csv(
+        types = {name: raw_type(type_) for name, _, type_ in self.read_columns}
+        types |= dict.fromkeys(extra_names[:1], pa.string())
+        if self.sign is not None:
+            types.setdefault(self.sign, pa.string())
+        table = self._read(lines, types, extra_names)
+        beyond = table.num_rows if self.more > 1 else 0
+        if self.more == 1:  # an ending delimiter has an empty field behind it
+            beyond = pc.sum(pc.not_equal(table.column("more0"), "")).as_py()
+        columns: list[Arrow] = [None] * len(self.read_columns)
+        for name, index, type_ in self.read_columns:
+            column = table.column(name).combine_chunks()
+            if type_ not in (STRING, ANY) and column.type == pa.string():
+                column = _null_where_empty(column)
+            columns[index] = to_type(column, type_)
+        weights = None
+        if self.sign is not None:
+            signs = table.column(self.sign).combine_chunks()
+            weights = sign_weights(signs, STRING, self.options.sign)
+        return ParsedLines(_rows(columns, self.element), beyond, weights)
+
+    def _read(self, lines: bytes, types: dict[str, Arrow], extra_names: list[str]) -> Arrow:
+        """The columns of these Arrow types."""
+        null, of_type = self.options.null, {name: type_ for name, _, type_ in self.read_columns}
+        if null is None:
+            return self._read_some(lines, types, extra_names, [""], strings_can_be_null=False)
+        texts = {name: types[name] for name in types if of_type.get(name) in (STRING, ANY)}
+        others = {name: types[name] for name in of_type if name not in texts}
+        plain = {name: types[name] for name in types if name not in of_type}
+        columns: dict[str, Arrow] = {}
+        for some, nulls in ((texts, [null]), (others, ["", null]), (plain, [])):
+            if some:
+                table = self._read_some(lines, some, extra_names, nulls, strings_can_be_null=True)
+                columns |= {name: table.column(name) for name in some}
+        return pa.table(columns)
+
+    def _read_some(
+        self,
+        lines: bytes,
+        types: dict[str, Arrow],
+        extra_names: list[str],
+        nulls: list[str],
+        *,
+        strings_can_be_null: bool,
+    ) -> Arrow:
+        return csv.read_csv(
             pa.BufferReader(lines),
             csv.ReadOptions(
                 use_threads=False,
@@ -87,23 +139,13 @@ class LineParser(Parser):
                 delimiter=self.options.delimiter, quote_char=self.options.quote or False
             ),
             csv.ConvertOptions(
-                column_types={name: raw_type(type_) for name, _, type_ in self.read_columns}
-                | dict.fromkeys(extra_names[:1], pa.string()),
-                include_columns=[*(name for name, _, _ in self.read_columns), *extra_names[:1]],
-                null_values=[""],
-                strings_can_be_null=False,
+                column_types=types,
+                include_columns=list(types),
+                null_values=nulls,
+                strings_can_be_null=strings_can_be_null,
+                quoted_strings_can_be_null=False,
             ),
         )
-        beyond = table.num_rows if self.more > 1 else 0
-        if self.more == 1:  # an ending delimiter has an empty field behind it
-            beyond = pc.sum(pc.not_equal(table.column("more0"), "")).as_py()
-        columns: list[Arrow] = [None] * len(self.read_columns)
-        for name, index, type_ in self.read_columns:
-            column = table.column(name).combine_chunks()
-            if type_ not in (STRING, ANY) and column.type == pa.string():
-                column = _null_where_empty(column)
-            columns[index] = to_type(column, type_)
-        return _rows(columns, self.element), beyond
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
         """Whether the quotes of a line are closed on it, or the line is wrong by itself."""
@@ -138,9 +180,11 @@ class TextParser(Parser):
         """Lines without a carriage return in them."""
         return np.array(pc.match_substring_regex(lines, r"^[^\r\n]*\r?\n$"))
 
-    def parse(self, lines: bytes) -> tuple[Arrow, int]:
+    def parse(self, lines: bytes) -> ParsedLines:
         """The lines without their ends."""
-        return pc.utf8_rtrim(pa.array(lines.decode().split("\n")[:-1], pa.string()), "\r"), 0
+        return ParsedLines(
+            pc.utf8_rtrim(pa.array(lines.decode().split("\n")[:-1], pa.string()), "\r")
+        )
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
         """Every line does."""
@@ -169,16 +213,28 @@ def _width(line: bytes, options: LineOptions) -> int:
 def line_columns(row: Type, options: LineOptions, head: bytes | None) -> Columns | None:
     """Where the columns are, if that is plain; `head` is the first line of the file."""
     simple = options.delimiter in _DELIMITERS and options.quote in _QUOTES
-    if not simple or options.null is not None or options.comment or options.sign:
+    if not simple or options.comment or not _is_plain_null(options):
         return None
     types = column_types(row) or ()
     if not all(type_ in (STRING, ANY) or pattern(type_) for type_ in types) or set(types) == {ANY}:
         return None
+    if options.sign and isinstance(row, Record) and options.sign in row.names:
+        return None  # a sign that is also a field of the row
     if not options.header:
-        return Columns(tuple(_columns_by_position(types)))
+        columns = tuple(_columns_by_position(types))
+        if not options.sign:
+            return Columns(columns)
+        return Columns((*columns, (None, ANY)), sign=len(columns))
     if head is None or not isinstance(row, Record):
         return None
     return _columns_by_header(row, options, line_of(1, head))
+
+
+def _is_plain_null(options: LineOptions) -> bool:
+    """Whether the text that stands for null, if there is one, is a field of its own anywhere."""
+    null = options.null or ""
+    is_ascii = null.isascii() and (null.isprintable() or not null)
+    return is_ascii and options.delimiter not in null and (options.quote or "\n") not in null
 
 
 def _columns_by_position(types: Sequence[Type]) -> Iterator[tuple[int | None, Type]]:
@@ -199,7 +255,10 @@ def _columns_by_header(row: Record, options: LineOptions, header: Line) -> Colum
     types = dict(element.fields)
     order = element.names
     columns = [(order.index(n), types[n]) if n in types else (None, ANY) for n in names]
-    return Columns(tuple(columns), header)
+    if options.sign and names.count(options.sign) != 1:
+        return None
+    sign = names.index(options.sign) if options.sign else None
+    return Columns(tuple(columns), header, sign)
 
 
 def _rows(columns: list[Arrow], element: Type) -> Arrow:

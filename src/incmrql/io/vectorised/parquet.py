@@ -1,62 +1,76 @@
-"""Parquet files to rows, where the columns are as they should be."""
+"""Parquet files to columns of a type, batch by batch; the rows of some batches one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any as Arrow
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import normalize_floats
-from incmrql.types.model import DOUBLE, INTEGERS, STRING, Type
+from incmrql.io.arrow.columns import is_spread, parts_of
+from incmrql.io.arrow.tables import array_or_none
+from incmrql.io.parquet import ParquetRows
+from incmrql.io.rows import Read
+from incmrql.io.vectorised.scalars import sign_weights
+from incmrql.types.model import Type
 
 _ROWS: Final = 1 << 18
 """Rows that are read together."""
-_PLAIN: Final = frozenset(map(arrow_type, (*INTEGERS, DOUBLE, STRING)))
 
 
-def parquet_arrays(path: Path, element: Type) -> Iterator[Arrow | None]:
-    """The rows of a file; None where it and what follows is left to the row-by-row reader.
+@dataclass(frozen=True, slots=True)
+class ParquetBatch:
+    """Some rows of a file with their weights; if one of them is bad, all of them one by one."""
 
-    That is so where the columns are not just those of the element, and from the first text on
-    that is not UTF-8, which Parquet does not promise.
-    """
-    element_array_type = arrow_type(element)
-    file = _plain_file(path, element_array_type) if pa.types.is_struct(element_array_type) else None
-    if file is None:
-        yield None
-        return
-    for batch in file.iter_batches(_ROWS):
-        columns = [
-            normalize_floats(column) if pa.types.is_floating(column.type) else column
-            for column in batch.columns
-        ]
-        array = pa.StructArray.from_arrays(columns, fields=list(element_array_type))
-        if not _is_text(array):
-            yield None
+    values: Arrow
+    weights: Arrow = None
+    rows: Iterator[Read] | None = None
+
+
+def parquet_batches(rows: ParquetRows, element: Type) -> Iterator[ParquetBatch]:
+    """The rows of a file as columns of a type, which has fields of the file's."""
+    names = _names(rows, element)
+    number = 0
+    for column in rows.columns(_ROWS, names):
+        batch = _batch(rows, column, element)
+        if batch is None and names is not None:
+            # A bad row is shown with all its fields: go on with these from here.
+            yield from _with_all_fields(rows, element, number)
             return
-        yield array
+        yield batch or ParquetBatch(None, rows=rows.read(column, number + 1))
+        number += len(column)
 
 
-def _plain_file(path: Path, expected: Arrow) -> Arrow | None:
-    """The file, if it has just these columns."""
-    try:
-        file = pq.ParquetFile(path)
-    except (OSError, pa.ArrowException):
+def _with_all_fields(rows: ParquetRows, element: Type, start: int) -> Iterator[ParquetBatch]:
+    number = 0
+    for column in rows.columns(_ROWS):
+        end = number + len(column)
+        if end > start:
+            number = max(number, start)
+            rest = column.slice(len(column) - (end - number))
+            batch = _batch(rows, rest, element)
+            yield batch or ParquetBatch(None, rows=rows.read(rest, number + 1))
+        number = end
+
+
+def _names(rows: ParquetRows, element: Type) -> list[str] | None:
+    """The columns to read; None for all: a point in a name would lead into a column."""
+    if not rows.is_packed or not is_spread(element):
         return None
-    columns = [(field.name, field.type) for field in file.schema_arrow]
-    same = columns == [(field.name, field.type) for field in expected]
-    return file if same and all(type_ in _PLAIN for _, type_ in columns) else None
+    all_names = rows.file.schema_arrow.names
+    if any("." in name for name in all_names):
+        return None
+    wanted = {name for name, _ in parts_of(element)} | {rows.sign}
+    names = [name for name in all_names if name in wanted]
+    return names if len(names) < len(all_names) else None
 
 
-def _is_text(array: Arrow) -> bool:
-    """Whether all texts are UTF-8."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _batch(rows: ParquetRows, column: Arrow, element: Type) -> ParquetBatch | None:
+    """A batch as columns; None if a row is bad."""
+    weights = pa.repeat(pa.scalar(1, pa.int64()), len(column))
+    if rows.sign:
+        weights = sign_weights(column.field(rows.sign), rows.sign_type, rows.sign)
+    values = None if weights is None else array_or_none(column, element)
+    return None if values is None else ParquetBatch(values, weights)

@@ -21,6 +21,17 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedLines:
+    """The rows of some lines, one each."""
+
+    values: Arrow
+    beyond: int = 0
+    """How many have columns beyond the declared ones."""
+    weights: Arrow | None = None
+    """Their weights; None if all are 1."""
+
+
 class Parser(ABC):
     """Lines of a format to rows, as far as nothing is odd about them."""
 
@@ -32,8 +43,8 @@ class Parser(ABC):
         """Which lines are read by `parse`."""
 
     @abstractmethod
-    def parse(self, lines: bytes) -> tuple[Arrow, int]:
-        """The rows of lines that match, one each, and how many have columns beyond the declared.
+    def parse(self, lines: bytes) -> ParsedLines:
+        """The rows of lines that match.
 
         May be `ArrowInvalid`; the row-by-row reader then gets these lines too.
         """
@@ -106,11 +117,11 @@ class SplitBlock:
     odd: Mask
     first_dependent: int | None
 
-    def parse(self, parser: Parser) -> tuple[Arrow | None, int, Numbers, Iterator[Line]]:
+    def parse(self, parser: Parser) -> tuple[ParsedLines | None, Numbers, Iterator[Line]]:
         """What a parser makes of the lines before `first_dependent`.
 
-        That is the rows of lines that match, how many have columns beyond the declared ones, the
-        numbers of their lines, and the lines that are left to the row-by-row reader.
+        That is the rows of lines that match, the numbers of their lines, and the lines that are
+        left to the row-by-row reader.
         """
         lines = (
             self.lines
@@ -118,15 +129,15 @@ class SplitBlock:
             else self.lines.slice(0, self.first_dependent)
         )
         matching, odd = self.matching[: len(lines)], self.odd[: len(lines)]
-        values, beyond = None, 0
+        parsed = None
         if matching.any():
             matching_lines = lines if matching.all() else lines.filter(pa.array(matching))
             try:
-                values, beyond = parser.parse(bytes_of(matching_lines))
+                parsed = parser.parse(bytes_of(matching_lines))
             except pa.ArrowInvalid:
                 matching, odd = np.zeros(len(lines), bool), matching | odd
         numbers = np.flatnonzero(matching) + self.block.first
-        return values, beyond, numbers, self.block.text_lines(lines, np.flatnonzero(odd).tolist())
+        return parsed, numbers, self.block.text_lines(lines, np.flatnonzero(odd).tolist())
 
     def rest(self, following: Iterable[LineBlock]) -> Iterator[Line]:
         """The lines from `first_dependent` on, and those of blocks that follow."""

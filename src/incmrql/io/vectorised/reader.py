@@ -47,8 +47,8 @@ def vector_reader(spec: ReadSpec, split: FileSplit) -> VectorReader | None:
     match source.format:
         case "text":
             parser = TextParser(split.display_path)
-        case "json" if not source.keys and not spec.options.get("sign"):
-            if not json_is_plain(source.row):
+        case "json" if not source.keys:
+            if not json_is_plain(source.row, spec.options.get("sign", "")):
                 return None
             parser = JsonParser(split.display_path, spec)
         case "line":

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import normalize_floats
+from incmrql.io.arrow.values import normalize_floats, plain_type, value_reader
+from incmrql.io.scalars import Unparsable, weight
 from incmrql.types.model import DATE, FLOAT, FLOATS, TIMESTAMP, Basic, Decimal, Type
 
 _DAY: Final = (
@@ -37,6 +38,10 @@ _TEXTS: Final = {
     "date": _DAY,
     "timestamp": rf"{_DAY}[T ]{_TIME}(?:\.\d{{1,6}})?Z?",
 }
+
+
+SIGN: Final = r"(?:[+-]1?|1|insert|delete)"
+"""The texts of a sign column in the usual form."""
 
 
 def pattern(type_: Type) -> str | None:
@@ -65,3 +70,14 @@ def to_type(column: Arrow, type_: Type) -> Arrow:
         column = pc.utf8_rtrim(column, characters="Z").cast(pa.timestamp("us"))
     column = column.cast(arrow_type(type_), safe=type_ != FLOAT)
     return normalize_floats(column) if type_ in FLOATS else column
+
+
+def sign_weights(signs: Arrow, type_: Type, name: str) -> Arrow | None:
+    """The weights that a sign column says; None if one of its values is no sign."""
+    read = value_reader(signs.type, type_)
+    try:
+        coded = signs.cast(plain_type(signs.type)).dictionary_encode(null_encoding="encode")
+        known = [weight(read(plain), name) for plain in coded.dictionary.to_pylist()]
+    except (Unparsable, pa.ArrowException):
+        return None
+    return pa.array(known, pa.int64()).take(coded.indices)

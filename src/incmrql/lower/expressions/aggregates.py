@@ -19,7 +19,7 @@ from incmrql.lower.sums.aggregates import Summing, or_else
 from incmrql.lower.sums.rounding import OUTSIDE, integer_mean, mean_of, narrow_mean, round_sum
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
-from incmrql.types.model import LONG, Collection, Decimal, Type, is_float, is_integer
+from incmrql.types.model import LONG, Collection, Decimal, Type, is_float, is_integer, is_scalar
 
 # --- Over a collection ---
 
@@ -46,13 +46,15 @@ def aggregate_elements(
         case "first" if shape.type.kind == "list":
             return Cell(arrays.at(present, tree.number(0), ctx), type_)
         case "min" | "max" | "first":
+            if ctx.dialect is Dialect.DUCKDB and not is_scalar(element):
+                raise NotNative(f"{name} of {element} in a row")
             name_in_dialect = arrays.function("array_max" if name == "max" else "array_min", ctx)
             return Cell(
                 tree.call(name_in_dialect, arrays.canonical_items(array, element, ctx)), type_
             )
         case "some" | "all":
-            test = "exists" if name == "some" else "forall"
-            result = arrays.apply(test, array, lambda x: x, ctx)
+            test = arrays.some if name == "some" else arrays.all_of
+            result = test(array, lambda x: x, ctx)
             return Cell(or_else(result, tree.boolean(name == "all")), type_, present=True)
         case "sum" | "avg":
             return _sum(name, present, element, type_, ctx)
@@ -64,6 +66,10 @@ def aggregate_elements(
 
 def _sum(name: str, present: exp.Expression, element: Type, type_: Type, ctx: Context) -> Shape:
     """An exact sum as one fold for each of its limbs."""
+    if ctx.dialect is Dialect.DUCKDB and name == "sum" and is_integer(element):
+        total_or_null = tree.cast(tree.call("list_sum", present), "BIGINT", attempt=True)
+        is_empty = tree.binary(exp.EQ, arrays.size(present, ctx), tree.number(0))
+        return Cell(tree.case([(is_empty, limbs.long(0))], total_or_null), type_)
     if ctx.dialect is not Dialect.SPARK or isinstance(element, Decimal):
         raise NotNative(f"{name} of {element} in a row")
 

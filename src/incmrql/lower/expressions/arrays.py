@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Final
 
 from sqlglot import exp
@@ -19,6 +20,8 @@ _DUCKDB: Final = {
     "flatten": "flatten",
     "size": "len",
     "concat": "list_concat",
+    "array_max": "list_max",
+    "array_min": "list_min",
 }
 """DuckDB's names for Spark's functions, where both do the same."""
 
@@ -67,6 +70,30 @@ def transform(array: exp.Expression, body: Body, ctx: Context, hint: str = "x") 
 def keep(array: exp.Expression, test: Body, ctx: Context) -> exp.Expression:
     """The elements for which a test is true."""
     return apply("filter", array, test, ctx)
+
+
+def some(array: exp.Expression, test: Body, ctx: Context) -> exp.Expression:
+    """Whether a test is true for an element; false or null where it is for none."""
+    if ctx.dialect is Dialect.SPARK:
+        return apply("exists", array, test, ctx)
+    if isinstance(array, exp.Array) and array.expressions:
+        tests = [tree.parenthesize(test(item)) for item in array.expressions]
+        return reduce(partial(tree.binary, exp.Or), tests)
+    return tree.binary(exp.GT, size(keep(array, test, ctx), ctx), tree.number(0))
+
+
+def all_of(array: exp.Expression, test: Body, ctx: Context) -> exp.Expression:
+    """Whether a test is false for no element; true or null where it is for none."""
+    if ctx.dialect is Dialect.SPARK:
+        return apply("forall", array, test, ctx)
+    if isinstance(array, exp.Array) and array.expressions:
+        tests = [tree.parenthesize(test(item)) for item in array.expressions]
+        return reduce(partial(tree.binary, exp.And), tests)
+
+    def fails(item: exp.Expression) -> exp.Expression:
+        return exp.Not(this=tree.parenthesize(test(item)))
+
+    return tree.binary(exp.EQ, size(keep(array, fails, ctx), ctx), tree.number(0))
 
 
 def fold(

@@ -12,7 +12,7 @@ from incmrql.lower.context import Context
 from incmrql.lower.expressions import arrays, linear, patterns, ranking
 from incmrql.lower.shapes import Cell, Env, GroupBag, NotNative, Parts, Shape
 from incmrql.types import typed
-from incmrql.types.model import LONG, Collection, Tuple, Type
+from incmrql.types.model import LONG, Collection, Tuple, Type, is_scalar
 
 
 def items_of(expr: typed.Expr, env: Env, ctx: Context) -> exp.Expression:
@@ -256,6 +256,13 @@ def _in_order(array: exp.Expression, type_: Type, ctx: Context) -> exp.Expressio
 
 def _member(value: typed.Expr, values: typed.Expr, type_: Type, env: Env, ctx: Context) -> Cell:
     key = ctx.tree(value, env)
+    is_duckdb = ctx.dialect is tree.Dialect.DUCKDB
+    if is_duckdb and is_scalar(value.type) and isinstance(values, typed.MakeCollection):
+        if not values.items:
+            return Cell(tree.boolean(False), type_, present=True)
+        items = [ctx.tree(item, env) for item in values.items]
+        is_one = exp.In(this=tree.parenthesize(key), expressions=items)
+        return Cell(tree.call("coalesce", is_one, tree.boolean(False)), type_, present=True)
     array = items_of(values, env, ctx)
     item = typed.Variable("x", -1, value.type)
     key_variable = typed.Variable("y", -2, value.type)
@@ -263,9 +270,7 @@ def _member(value: typed.Expr, values: typed.Expr, type_: Type, env: Env, ctx: C
     same = typed.Compare(
         "=", typed.Var(item, type=value.type), typed.Var(key_variable, type=value.type), type=type_
     )
-    test = arrays.apply(
-        "exists", array, lambda x: ctx.tree(same, inner.bind(item, Cell(x, value.type))), ctx
-    )
+    test = arrays.some(array, lambda x: ctx.tree(same, inner.bind(item, Cell(x, value.type))), ctx)
     return Cell(tree.call("coalesce", test, tree.boolean(False)), type_, present=True)
 
 

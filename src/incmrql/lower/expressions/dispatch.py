@@ -42,6 +42,7 @@ from incmrql.types.model import (
     Any,
     Collection,
     Data,
+    Decimal,
     Record,
     Tuple,
     Type,
@@ -229,11 +230,11 @@ def _decimals_by_column(
     env: Env,
     ctx: Context,
 ) -> exp.Expression | None:
-    """Arithmetic of decimals in one of Spark's modes that DuckDB lacks, on whole columns.
+    """Arithmetic of decimals that DuckDB lacks, on whole columns.
 
     A product that may have more than 38 digits is native for the rows where it has not.
     """
-    if expr.mode == "total" or ctx.dialect is tree.Dialect.SPARK:
+    if ctx.dialect is tree.Dialect.SPARK or not isinstance(expr.type, Decimal):
         return None
     narrow = operators.narrow_product(expr, *both)
     reason = f"{expr.op} on {expr.type} has too many digits"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from incmrql.errors import Diagnostic, Span
@@ -365,10 +366,16 @@ def _expressions(node: Node) -> Iterator[typed.Expr]:
 # --- as text, as data, as problems -------------------------------------------------------------
 
 
-def show_plan(plan: Plan) -> str:
+ByRow: TypeAlias = Mapping[int, tuple[str, ...]]
+"""What nodes compute in Python, by their places: how often and what."""
+NOTHING_BY_ROW: Final[ByRow] = MappingProxyType({})
+
+
+def show_plan(plan: Plan, by_row: ByRow = NOTHING_BY_ROW) -> str:
     """The nodes of every part of the answer, inputs indented under what takes them in.
 
     A node with several uses is written out once; its number stands in the other places.
+    `by_row` is what nodes compute in Python, by their places.
     """
     every = explain_nodes(plan)
     shown: set[int] = set()
@@ -376,12 +383,14 @@ def show_plan(plan: Plan) -> str:
     for part in plan.parts:
         order = "" if part.order is None else ", in order"
         lines.append(f"{show_variable(part.variable)} = all rows of node {part.place}{order}")
-        lines += _tree(every, part.place, 1, shown)
+        lines += _tree(every, part.place, 1, shown, by_row)
     is_last = isinstance(plan.result, typed.Var)
     return "\n".join(lines if is_last else [*lines, f"answer {show_expr(plan.result)}"])
 
 
-def _tree(every: tuple[Explained, ...], place: int, depth: int, shown: set[int]) -> Iterator[str]:
+def _tree(
+    every: tuple[Explained, ...], place: int, depth: int, shown: set[int], by_row: ByRow
+) -> Iterator[str]:
     indent, one = "  " * depth, every[place]
     if place in shown:
         yield f"{indent}{place}: as above"
@@ -392,8 +401,9 @@ def _tree(every: tuple[Explained, ...], place: int, depth: int, shown: set[int])
     notes = ", ".join(filter(None, ("" if one.edge == "any" else one.edge, scope)))
     yield f"{indent}{place}: {shape}{one.does}" + (f"  [{notes}]" if notes else "")
     yield from (f"{indent}   {line}" for line in _details(one))
+    yield from (f"{indent}   runs Python {work}" for work in by_row.get(place, ()))
     for below in one.inputs:
-        yield from _tree(every, below, depth + 1, shown)
+        yield from _tree(every, below, depth + 1, shown, by_row)
 
 
 def _details(one: Explained) -> Iterator[str]:
@@ -424,7 +434,7 @@ NO_PLAN: Final[Mapping[str, Any]] = {
 """What `plan_data` would say where nothing changes."""
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def plan_data(plan: Plan, by_row: ByRow = NOTHING_BY_ROW) -> dict[str, Any]:
     """A plan as data; docs/explain.md says what the fields mean."""
     return {
         "incremental": all(one.shape.is_incremental for one in explain_nodes(plan)),
@@ -437,11 +447,11 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             }
             for part in plan.parts
         ],
-        "nodes": [_node_data(one) for one in explain_nodes(plan)],
+        "nodes": [_node_data(one, by_row) for one in explain_nodes(plan)],
     }
 
 
-def _node_data(one: Explained) -> dict[str, Any]:
+def _node_data(one: Explained, by_row: ByRow) -> dict[str, Any]:
     keeps = [
         {"what": kept.what, "asked": list(kept.asked), "rows": kept.is_rows}
         for kept in one.shape.keeps
@@ -463,6 +473,7 @@ def _node_data(one: Explained) -> dict[str, Any]:
         "lineage": one.lineage,
         "keeps": keeps,
         "cost": one.shape.cost,
+        "by_row": list(by_row.get(one.place, ())),
         "reads": one.shape.scope,
         "emits": one.edge,
         "incremental": one.shape.is_incremental,

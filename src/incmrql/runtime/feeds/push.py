@@ -27,7 +27,9 @@ import pandas as pd
 import pyarrow as pa
 
 from incmrql.errors import DataError
-from incmrql.io.arrow.columns import element_array, is_spread, parts_of
+from incmrql.io.arrow.columns import is_spread, parts_of
+from incmrql.io.arrow.tables import element_array, narrowed_elements
+from incmrql.io.by_row import note_by_row
 from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
@@ -175,6 +177,7 @@ def _batches(rows: Iterable[Any], weight: int, stream: Stream) -> list[Any]:
     if isinstance(rows, pa.Table):
         with suppress(DataError):
             return _table_batches(rows, weight, stream)
+        note_by_row(len(rows))
         rows = rows.to_pylist()  # row by row, so that the error names the row
     pairs = [(value, weight) for value in convert_rows(rows, stream)]
     batches = []
@@ -193,11 +196,22 @@ def _table_batches(table: Any, weight: int, stream: Stream) -> list[Any]:
     schema, batches = spool_schema(stream.element), []
     for batch in table.to_batches(max_chunksize=BATCH):
         weights = pa.repeat(pa.scalar(weight, pa.int64()), batch.num_rows)
-        values = element_array(batch, stream.element)
+        values = _elements(batch, stream.element)
         if values.null_count and _needs_rows(stream):
             raise DataError("R303", "a row is null", place=stream.name)
         batches.append(pa.record_batch([values, weights], schema=schema))
     return [batch for batch in batches if batch.num_rows]
+
+
+def _elements(batch: Any, element: Type) -> Any:
+    """The rows of a batch, whose numbers may have wider types if each of them fits."""
+    try:
+        return element_array(batch, element)
+    except DataError:
+        values = narrowed_elements(batch, element)
+        if values is None:
+            raise
+        return values
 
 
 def convert_rows(rows: Iterable[Any], stream: Stream) -> list[Value]:

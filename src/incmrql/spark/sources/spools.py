@@ -30,7 +30,7 @@ from pyspark.sql import types as spark_types
 
 from incmrql.engine.inputs import InputFile, Origin, check_unchanged, checksum
 from incmrql.errors import DataError, InternalError
-from incmrql.io.arrow.columns import column_array
+from incmrql.io.arrow.tables import column_array
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.spark_files import base_directory, escape, local_path
 from incmrql.io.spools import SpoolWriter, spool_schema, spooling, write_spool
