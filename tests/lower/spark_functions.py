@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
+from itertools import product
 
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -39,6 +40,18 @@ _MOMENTS = [
     datetime(2026, 3, 1, 10, 20, 30, 123_455, UTC), datetime(2000, 2, 29, 1, 2, 3, tzinfo=UTC),
     datetime(2026, 7, 5, 0, 0, 0, 1, UTC),
 ]  # fmt: skip
+_ZONES = ("Europe/Paris", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "+05:30")
+_IN_ZONE = {"local_time_in": "from_utc_timestamp", "moment_in": "to_utc_timestamp"}
+_CLOCKS = [
+    None,
+    *(
+        datetime(*day, hour, minute, tzinfo=UTC)
+        for day in ((2024, 3, 31), (2024, 10, 27), (2024, 3, 10), (2024, 11, 3), (2024, 10, 6),
+                    (2018, 11, 4), (2018, 2, 18), (1900, 1, 1), (1850, 6, 1), (2090, 7, 1))
+        for hour, minute in ((0, 0), (0, 30), (1, 30), (2, 15), (3, 0), (6, 30), (15, 45), (23, 30))
+    ),
+]  # fmt: skip
+"""Around what the clocks of these zones skip or show twice."""
 _MONTHS = (None, -25, -12, -1, 0, 1, 11, 12, 13, 120_000)
 _ARRAYS: list[Value] = [
     None, [], [1], [None], [1, 2, 3], [3, 1, 2, 1], [1, None, 1], [None, None], [2, None, 3, 5],
@@ -171,6 +184,11 @@ def time_cases() -> Iterator[SparkCase]:
         "whole_months", (TIMESTAMP, TIMESTAMP), LONG, "timestampdiff(MONTH, {0}, {1})",
         (_MOMENTS, _MOMENTS),
     )  # fmt: skip
+    for zone, (name, function) in product(_ZONES, _IN_ZONE.items()):
+        yield case(
+            f"{name} {zone}", (TIMESTAMP,), _then(f"spark.{name}", TIMESTAMP, const(zone, STRING)),
+            f"{function}({{0}}, '{zone}')", arguments=(_CLOCKS,),
+        )  # fmt: skip
     for pattern in (
         "yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SSSSSS", "yy/M/d H:m:s", "MMM MMMM E EEEE", "yyyyMMdd",
         "'at' HH 'o''clock'", "SSS", "yyyy",

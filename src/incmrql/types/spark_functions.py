@@ -37,6 +37,7 @@ _DIGEST: Final = (Signature((STRING,), STRING), Signature((BINARY,), STRING))
 _TWO_BYTES: Final = (Signature((BINARY, BINARY), BOOL),)
 _PAD: Final = tuple(Signature((t, INT, t), t) for t in (STRING, BINARY))
 _OF_TIME: Final = (Signature((TIMESTAMP,), LONG),)
+_IN_ZONE: Final = (Signature((TIMESTAMP, STRING), TIMESTAMP),)
 _SAME_ARRAY: Final = (Signature((Some(T),), Open(list_of, (T,))),)
 _CHOSEN: Final = (Signature((Some(T),), T),)
 _BITS_OF: Final = (Signature((Some(LONG),), LONG),)
@@ -139,6 +140,14 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.add_micros": (Signature((TIMESTAMP, LONG), TIMESTAMP),),
     "spark.add_months_to_timestamp": (Signature((TIMESTAMP, INT), TIMESTAMP),),
     "spark.months_between": (Signature((TIMESTAMP, TIMESTAMP, BOOL), DOUBLE),),
+    "spark.local_time_in": _IN_ZONE,
+    "spark.moment_in": _IN_ZONE,
+    "spark.start_of_day": (Signature((DATE, STRING), TIMESTAMP),),
+    "spark.add_months_in": (Signature((TIMESTAMP, INT, STRING), TIMESTAMP),),
+    "spark.add_days_in": (Signature((TIMESTAMP, LONG, STRING), TIMESTAMP),),
+    "spark.trunc_in": (Signature((TIMESTAMP, STRING, STRING), TIMESTAMP),),
+    "spark.months_between_in": (Signature((TIMESTAMP, TIMESTAMP, BOOL, STRING), DOUBLE),),
+    "spark.timestamp_in": (Signature((STRING, STRING), TIMESTAMP),),
     "spark.whole_units": (Signature((TIMESTAMP, TIMESTAMP, LONG), LONG),),
     "spark.whole_months": (Signature((TIMESTAMP, TIMESTAMP), LONG),),
     "spark.date_format": (Signature((TIMESTAMP, STRING), STRING),),

@@ -12,14 +12,19 @@ from incmrql.catalyst.expressions.rules import (
     call,
     const,
     constant_of,
+    either,
+    every_of,
     failure,
+    first_moment,
     is_null,
     let,
+    local_time,
     mode_of,
+    moment_of,
     null,
-    require_utc,
     rule,
     when,
+    zone_of,
 )
 from incmrql.catalyst.expressions.spans import cast_interval, is_interval
 from incmrql.catalyst.nodes import PlanNode
@@ -55,11 +60,7 @@ _SPECIAL: Final = re.compile(r"\s*(epoch|now|today|tomorrow|yesterday)\b.*", re.
 
 def _cast(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     operand = scope.expression(node["child"])
-    target = model_type(node["dataType"])
-    source = operand.type
-    if TIMESTAMP in (source, target) and source != target:
-        require_utc(node)
-    return _convert(operand, target, mode_of(node), node, scope)
+    return _convert(operand, model_type(node["dataType"]), mode_of(node), node, scope)
 
 
 def _convert(
@@ -111,6 +112,10 @@ def _scalar(
         return _bytes(operand, target, node)
     if source == STRING and target in _TIMES:
         return _time(operand, target, mode, node, scope)
+    if source == TIMESTAMP and target in (STRING, DATE):
+        return typed.Cast(local_time(operand, zone_of(node)), mode, type=target)
+    if source == DATE and target == TIMESTAMP:
+        return first_moment(operand, zone_of(node), mode)
     if target == TIMESTAMP and mode != "ansi" and (is_numeric(source) or source == BOOL):
         message = f"a cast from {source} to timestamp that gives null is not converted yet"
         raise Refused("C104", message, node=node)
@@ -126,14 +131,22 @@ def _time(
         message = f"'{text.value}' is the time at which the query runs"
         raise Refused("C103", message, "Write the date itself.", node)
 
+    zone = zone_of(node) if target == TIMESTAMP else ""
+    result_mode: typed.Mode = "ansi" if mode == "ansi" else "try"
+
     def read(value: typed.Expr) -> typed.Expr:
         if target == TIMESTAMP_NTZ:
-            result_mode: typed.Mode = "ansi" if mode == "ansi" else "try"
             return call("spark.local_time", [value], target, result_mode)
+        if zone:
+            arguments = [value, const(zone, STRING)]
+            return call("spark.timestamp_in", arguments, target, result_mode)
         return typed.Cast(value, mode, type=target)
 
     def parsed(value: typed.Expr) -> typed.Expr:
         beyond = call(f"spark.is_beyond_{target}", [value], BOOL)
+        if zone:  # of the first or last day of all, in UTC alone
+            is_read = typed.Not(is_null(typed.Cast(value, mode, type=target)), type=BOOL)
+            beyond = either([beyond, every_of([is_read, is_null(read(value))])])
         reason = f"a {target} of the years 1 to 9999 in UTC is needed"
         return when(beyond, failure(reason, target), read(value))
 
@@ -147,8 +160,10 @@ def _local_time(
     match operand.type, target:
         case _, _ if operand.type == TIMESTAMP_NTZ and target in (STRING, DATE):
             return typed.Cast(as_timestamp(operand), mode, type=target)
-        case _, _ if {operand.type, target} == {TIMESTAMP, TIMESTAMP_NTZ}:
-            return typed.Widen(operand, type=target)
+        case _, _ if target == TIMESTAMP_NTZ and operand.type == TIMESTAMP:
+            return typed.Widen(local_time(operand, zone_of(node)), type=target)
+        case _, _ if target == TIMESTAMP:
+            return moment_of(typed.Widen(operand, type=target), zone_of(node))
         case _, _ if operand.type == DATE:
             return typed.Widen(typed.Cast(operand, mode, type=TIMESTAMP), type=target)
         case _, _ if operand.type == STRING:

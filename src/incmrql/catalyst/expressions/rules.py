@@ -14,6 +14,7 @@ from incmrql.catalyst.scope import ColumnScope
 from incmrql.catalyst.types import model_type
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
+from incmrql.reference.spark.zones import zone_of as known_zone
 from incmrql.types import typed
 from incmrql.types.model import BOOL, NOTHING, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
 from incmrql.types.walk import children
@@ -72,13 +73,41 @@ def require_one_type(node: PlanNode, operands: Sequence[typed.Expr]) -> None:
         raise Refused("C104", f"{node.name} of {shown} is not converted yet", node=node)
 
 
-def require_utc(node: PlanNode) -> None:
-    """Raise `Refused` unless the time zone of an expression is UTC."""
+# --- Time zones ---
+
+
+def zone_of(node: PlanNode) -> str:
+    """The time zone in which an expression computes; empty if that is UTC."""
     zone = node.fields.get("timeZoneId")
-    if isinstance(zone, str) and zone.upper() not in _UTC:
-        message = f"{node.name} computes in the time zone {zone}, which is not converted yet"
-        hint = "Set spark.sql.session.timeZone to UTC before the query is built."
+    if not isinstance(zone, str) or zone.upper() in _UTC:
+        return ""
+    if known_zone(zone) is None:
+        message = f"{node.name} computes in the time zone {zone}, which is not known here"
+        hint = "Set spark.sql.session.timeZone to a region, such as Europe/Paris, or to an offset."
         raise Refused("C104", message, hint, node)
+    return zone
+
+
+def in_zone(function: str, operands: Sequence[typed.Expr], zone: str) -> typed.Expr:
+    """A timestamp that a function of a zone gives."""
+    return call(function, [*operands, const(zone, STRING)], TIMESTAMP, "ansi")
+
+
+def local_time(moment: typed.Expr, zone: str) -> typed.Expr:
+    """What a clock in a zone shows, as a timestamp of UTC with the same numbers."""
+    return in_zone("spark.local_time_in", [moment], zone) if zone else moment
+
+
+def moment_of(local: typed.Expr, zone: str) -> typed.Expr:
+    """The moment at which a clock in a zone shows what a timestamp of UTC has."""
+    return in_zone("spark.moment_in", [local], zone) if zone else local
+
+
+def first_moment(day: typed.Expr, zone: str, mode: typed.Mode = "ansi") -> typed.Expr:
+    """The first moment of a date in a zone."""
+    if zone:
+        return in_zone("spark.start_of_day", [day], zone)
+    return typed.Cast(day, mode, type=TIMESTAMP)
 
 
 _UTC: Final = frozenset(

@@ -20,7 +20,7 @@ from incmrql.catalyst.expressions.rules import (
     type_of,
     widened,
 )
-from incmrql.catalyst.expressions.times import moment_at
+from incmrql.catalyst.expressions.times import local_time_at
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import ColumnScope
@@ -238,7 +238,7 @@ def _make_day_time(node: PlanNode, scope: ColumnScope) -> typed.Expr:
 
 
 def _between_times(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-    ends = [moment_at(node, name, scope) for name in ("left", "right")]
+    ends = [local_time_at(node, name, scope) for name in ("left", "right")]
     left, right = (call("spark.unix_micros", [end], LONG) for end in ends)
     return interval_of(_calculation("-", left, right), type_of(node))
 

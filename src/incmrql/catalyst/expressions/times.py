@@ -14,16 +14,23 @@ from incmrql.catalyst.expressions.rules import (
     call,
     const,
     constant_of,
+    first_moment,
+    fold_constant,
+    in_zone,
+    let,
+    local_time,
+    moment_of,
     null,
-    require_utc,
     rule,
     type_of,
     widened,
+    zone_of,
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import ColumnScope
 from incmrql.reference.spark.times import format_moment
+from incmrql.reference.spark.zones import zone_of as known_zone
 from incmrql.types import typed
 from incmrql.types.model import (
     DATE,
@@ -56,7 +63,7 @@ def _clock(function: str) -> Rule:
     """A number of a timestamp's time of day."""
 
     def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-        return call(function, [moment_at(node, "child", scope)], INT)
+        return call(function, [local_time_at(node, "child", scope)], INT)
 
     return rule(convert, "child", "timeZoneId")
 
@@ -91,7 +98,7 @@ def _last_day(node: PlanNode, scope: ColumnScope) -> typed.Expr:
 
 def _truncate(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """The first moment of the unit in which a date or timestamp lies."""
-    require_utc(node)
+    zone = zone_of(node)
     is_date = "date" in node.fields
     operand = scope.expression(node["date" if is_date else "timestamp"])
     type_ = DATE if is_date else TIMESTAMP
@@ -104,7 +111,15 @@ def _truncate(node: PlanNode, scope: ColumnScope) -> typed.Expr:
         return null(type_)
     if unit is None:
         raise Refused("C104", f"{node.name} to {word.value} is not converted yet", node=node)
-    return call("date_trunc", [const(unit, STRING), operand], type_, "ansi")
+    word_of_unit = const(unit, STRING)
+    if not zone or is_date:
+        return call("date_trunc", [word_of_unit, operand], type_, "ansi")
+    if unit == "second":
+        return call("date_trunc", [word_of_unit, operand], type_, "ansi")
+    if unit in ("hour", "minute"):
+        return in_zone("spark.trunc_in", [operand, word_of_unit], zone)
+    first = call("date_trunc", [word_of_unit, local_time(operand, zone)], type_, "ansi")
+    return in_zone("spark.start_of_day", [typed.Cast(first, "ansi", type=DATE)], zone)
 
 
 _DATE_UNITS: Final = {
@@ -117,29 +132,62 @@ _TIME_UNITS: Final = {
 _SMALL_UNITS: Final = ("millisecond", "microsecond")
 
 
-def _later(start: typed.Expr, interval: PlanNode, scope: ColumnScope) -> typed.Expr:
+def _later(start: typed.Expr, interval: PlanNode, scope: ColumnScope, zone: str) -> typed.Expr:
     """A timestamp and an interval; one of months and days is a constant, or a minus before it."""
     sign, literal = 1, interval
     while literal.name == "UnaryMinus":
         sign, literal = -sign, literal["child"]
     value = literal.fields.get("value")
     if isinstance(value, PlanNode):
-        months = const(sign * value["months"], INT)
-        later = call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
-        micros = sign * (value["days"] * _DAY + value["microseconds"])
-        return call("spark.add_micros", [later, const(micros, LONG)], TIMESTAMP, "ansi")
+        later = _months_later(start, const(sign * value["months"], INT), zone)
+        days = const(sign * value["days"], LONG)
+        return _days_later(later, days, const(sign * value["microseconds"], LONG), zone)
     span = scope.expression(interval)
     if is_year_month(span.type):
-        months = widened(span, INT)
-        return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
-    micros = widened(span, LONG)
-    return call("spark.add_micros", [start, micros], TIMESTAMP, "ansi")
+        return _months_later(start, widened(span, INT), zone)
+    return _micros_later(start, widened(span, LONG), zone, scope)
+
+
+def _months_later(start: typed.Expr, months: typed.Expr, zone: str) -> typed.Expr:
+    if zone:
+        return in_zone("spark.add_months_in", [start, months], zone)
+    return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
+
+
+def _days_later(start: typed.Expr, days: typed.Expr, micros: typed.Expr, zone: str) -> typed.Expr:
+    """A timestamp after days, which may be longer or shorter in a zone, and microseconds."""
+    later = in_zone("spark.add_days_in", [start, days], zone) if zone else start
+    if not zone:
+        whole = fold_constant(typed.Arithmetic("*", days, const(_DAY, LONG), "ansi", type=LONG))
+        micros = fold_constant(typed.Arithmetic("+", whole, micros, "ansi", type=LONG))
+    return call("spark.add_micros", [later, micros], TIMESTAMP, "ansi")
+
+
+_QUOTIENT: Final[tuple[typed.ArithmeticOp, typed.ArithmeticOp]] = ("/", "%")
+
+
+def _micros_later(
+    start: typed.Expr, micros: typed.Expr, zone: str, scope: ColumnScope
+) -> typed.Expr:
+    """A timestamp after microseconds, of which each full day is a day of the zone."""
+    if not zone:
+        return call("spark.add_micros", [start, micros], TIMESTAMP, "ansi")
+    day = const(_DAY, LONG)
+
+    def split(whole: typed.Expr) -> typed.Expr:
+        days, rest = (
+            fold_constant(typed.Arithmetic(op, whole, day, "ansi", type=LONG)) for op in _QUOTIENT
+        )
+        return _days_later(start, days, rest, zone)
+
+    return let(scope, micros, split)
 
 
 def _add_to_timestamp(field: str) -> Convert:
     def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-        start = moment_at(node, field, scope)
-        return as_type(_later(start, node["interval"], scope), type_of(node))
+        start = _timestamp(node, scope.expression(node[field]))
+        zone = "" if type_of(node) == TIMESTAMP_NTZ else zone_of(node)
+        return as_type(_later(start, node["interval"], scope, zone), type_of(node))
 
     return convert
 
@@ -152,12 +200,16 @@ def _timestamp(node: PlanNode, operand: typed.Expr) -> typed.Expr:
     return operand
 
 
-def moment_at(node: PlanNode, name: str, scope: ColumnScope) -> typed.Expr:
-    """The operand in a field, which has to be a timestamp, as one in UTC."""
-    operand = scope.expression(node[name])
-    if operand.type != TIMESTAMP_NTZ:
-        require_utc(node)
-    return _timestamp(node, operand)
+def local_time_at(node: PlanNode, name: str, scope: ColumnScope) -> typed.Expr:
+    """The operand in a field, which has to be a timestamp, as a local time."""
+    return _local(node, scope.expression(node[name]))
+
+
+def _local(node: PlanNode, operand: typed.Expr) -> typed.Expr:
+    """A timestamp as what a clock shows in the zone of an expression."""
+    if operand.type == TIMESTAMP_NTZ:
+        return _timestamp(node, operand)
+    return local_time(_timestamp(node, operand), zone_of(node))
 
 
 def _precise(node: PlanNode, scope: ColumnScope) -> typed.Expr:
@@ -177,10 +229,9 @@ _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def _units_between(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-    require_utc(node)
     unit = str(node["unit"]).upper()
     operands = scope.expressions((node["startTimestamp"], node["endTimestamp"]))
-    ends = [_timestamp(node, operand) for operand in operands]
+    ends = [_local(node, operand) for operand in operands]
     if unit in _UNITS:
         return call("spark.whole_units", [*ends, const(_UNITS[unit], LONG)], LONG)
     if unit not in _MONTHS:
@@ -190,12 +241,13 @@ def _units_between(node: PlanNode, scope: ColumnScope) -> typed.Expr:
 
 
 def _unix_seconds(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-    """Seconds since 1970; strings in a pattern are not parsed."""
-    require_utc(node)
+    """Seconds since 1970, without a fraction also before; strings in a pattern are not parsed."""
     operand = scope.expression(node["timeExp"])
     if operand.type == DATE:
-        operand = typed.Cast(operand, "ansi", type=TIMESTAMP)
-    return call("spark.unix_seconds", [_timestamp(node, operand)], LONG)
+        operand = first_moment(operand, zone_of(node))
+        return call("spark.unix_seconds", [operand], LONG)
+    micros = call("spark.unix_micros", [_timestamp(node, operand)], LONG)
+    return typed.Arithmetic("/", micros, const(1_000_000, LONG), "try", type=LONG)
 
 
 def _since_epoch(function: str, result: Type) -> Rule:
@@ -220,10 +272,12 @@ def _moment_of(micros: int) -> Rule:
 
 
 def _months_between(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-    require_utc(node)
     operands = scope.expressions((node["date1"], node["date2"]))
     later, earlier = (_timestamp(node, operand) for operand in operands)
-    rounded = scope.expression(node["roundOff"])
+    rounded, zone = scope.expression(node["roundOff"]), zone_of(node)
+    if zone:
+        arguments = [later, earlier, rounded, const(zone, STRING)]
+        return call("spark.months_between_in", arguments, DOUBLE)
     return call("spark.months_between", [later, earlier, rounded], DOUBLE)
 
 
@@ -253,14 +307,12 @@ def _make_date(node: PlanNode, scope: ColumnScope) -> typed.Expr:
 
 def _format(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """A timestamp by a constant pattern of plain parts."""
-    operand = scope.expression(node["left"])
-    return _by_pattern(_timestamp(node, operand), node["right"], node, scope)
+    return _by_pattern(local_time_at(node, "left", scope), node["right"], node, scope)
 
 
 def _by_pattern(
-    moment: typed.Expr, format_: PlanNode, node: PlanNode, scope: ColumnScope
+    local: typed.Expr, format_: PlanNode, node: PlanNode, scope: ColumnScope
 ) -> typed.Expr:
-    require_utc(node)
     if scope.settings.get("spark.sql.legacy.timeParserPolicy", "EXCEPTION") == "LEGACY":
         raise Refused("C104", "date_format by Java's old rules is not converted yet", node=node)
     pattern = scope.expression(format_)
@@ -268,7 +320,7 @@ def _by_pattern(
     if known is None or format_moment(_SOME_TIME, str(known.value)) is None:
         shown = "a pattern from data" if known is None else f"the pattern '{known.value}'"
         raise Refused("C104", f"date_format by {shown} is not converted yet", node=node)
-    return call("spark.date_format", [moment, pattern], STRING)
+    return call("spark.date_format", [local, pattern], STRING)
 
 
 def _from_seconds(node: PlanNode, scope: ColumnScope) -> typed.Expr:
@@ -276,16 +328,16 @@ def _from_seconds(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     seconds = scope.expression(node["sec"])
     micros = typed.Arithmetic("*", seconds, const(1_000_000, LONG), "ansi", type=LONG)
     moment = call("spark.from_unix_micros", [micros], TIMESTAMP, "ansi")
-    return _by_pattern(moment, node["format"], node, scope)
+    return _by_pattern(_local(node, moment), node["format"], node, scope)
 
 
 def _make_timestamp(node: PlanNode, scope: ColumnScope) -> typed.Expr:
-    if type_of(node) != TIMESTAMP_NTZ:
-        require_utc(node)
+    zone = "" if type_of(node) == TIMESTAMP_NTZ else zone_of(node)
     names = ("year", "month", "day", "hour", "min", "sec")
     parts = scope.expressions([node[name] for name in names])
     mode: typed.Mode = "ansi" if node["failOnError"] else "try"
-    return as_type(call("spark.make_timestamp", parts, TIMESTAMP, mode), type_of(node))
+    local = call("spark.make_timestamp", parts, TIMESTAMP, mode)
+    return as_type(moment_of(local, zone), type_of(node))
 
 
 _MONTHS_OF: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -298,18 +350,35 @@ _MICROS_OF: Final = {
 
 def _later_by(node: PlanNode, scope: ColumnScope) -> typed.Expr:
     """`timestampadd`: so many units later."""
-    count, start = scope.expression(node["quantity"]), moment_at(node, "timestamp", scope)
+    count = scope.expression(node["quantity"])
+    start = _timestamp(node, scope.expression(node["timestamp"]))
+    zone = "" if type_of(node) == TIMESTAMP_NTZ else zone_of(node)
     unit = str(node["unit"]).upper()
     if unit not in {**_MONTHS_OF, **_MICROS_OF}:
         raise Refused("C104", f"timestampadd of {unit} is not converted yet", node=node)
     size = const(_MONTHS_OF.get(unit) or _MICROS_OF[unit], LONG)
     total = typed.Arithmetic("*", count, size, "ansi", type=LONG)
-    if unit in _MICROS_OF:
-        later = call("spark.add_micros", [start, total], TIMESTAMP, "ansi")
+    if unit in _MICROS_OF and _MICROS_OF[unit] < _DAY:
+        later = call("spark.add_micros", [start, total], TIMESTAMP, "ansi")  # by no clock
+    elif unit in _MICROS_OF:
+        later = _micros_later(start, total, zone, scope)
     else:
-        months = typed.Cast(total, "ansi", type=INT)
-        later = call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
+        later = _months_later(start, typed.Cast(total, "ansi", type=INT), zone)
     return as_type(later, type_of(node))
+
+
+def _in_named_zone(function: str) -> Rule:
+    """A timestamp as a clock of a constant zone shows it, or the other way round."""
+
+    def convert(node: PlanNode, scope: ColumnScope) -> typed.Expr:
+        operand = _timestamp(node, scope.expression(node["left"]))
+        zone = constant_of(scope.expression(node["right"]))
+        if zone is None or zone.value is None or known_zone(zone.value) is None:
+            shown = "from data" if zone is None else f"'{zone.value}'"
+            raise Refused("C104", f"{node.name} of the zone {shown} is not converted", node=node)
+        return as_type(in_zone(function, [operand], zone.value), type_of(node))
+
+    return rule(convert, "left", "right")
 
 
 _SOME_TIME: Final = datetime(2026, 1, 31, tzinfo=UTC)
@@ -373,6 +442,8 @@ TIMES: Final[Rules] = {
         ignores=("dataType",),
     ),
     "TimestampAdd": rule(_later_by, "unit", "quantity", "timestamp", "timeZoneId"),
+    "FromUTCTimestamp": _in_named_zone("spark.local_time_in"),
+    "ToUTCTimestamp": _in_named_zone("spark.moment_in"),
     "LastDay": rule(_last_day, "startDate"),
 }
 """Classes of functions of dates and times."""

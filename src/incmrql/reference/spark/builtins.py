@@ -17,6 +17,7 @@ from incmrql.reference.spark import (
     statistics,
     strings,
     times,
+    zones,
 )
 from incmrql.reference.spark.casts import micros_of, moment_of
 from incmrql.reference.spark.moments import is_beyond, parse_local_time
@@ -140,6 +141,14 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.from_unix_micros(long)": moment_of,
     "spark.add_micros(timestamp, long)": times.add_micros,
     "spark.add_months_to_timestamp(timestamp, int)": times.add_months_to_moment,
+    "spark.local_time_in(timestamp, string)": zones.local_time,
+    "spark.moment_in(timestamp, string)": zones.moment_of_local,
+    "spark.start_of_day(date, string)": zones.start_of_day,
+    "spark.add_months_in(timestamp, int, string)": zones.add_months_in,
+    "spark.add_days_in(timestamp, long, string)": zones.add_days_in,
+    "spark.trunc_in(timestamp, string, string)": zones.truncated_in,
+    "spark.timestamp_in(string, string)": zones.timestamp_in,
+    "spark.months_between_in(timestamp, timestamp, bool, string)": zones.months_between_in,
     "spark.months_between(timestamp, timestamp, bool)": times.months_between,
     "spark.whole_units(timestamp, timestamp, long)": times.whole_units,
     "spark.whole_months(timestamp, timestamp)": times.whole_months,

@@ -34,7 +34,7 @@ _OFFSET: Final = re.compile(
     r"|(?P<hour>[0-9]{1,2}):(?:(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?|(?P<m>[0-9]))))?"
 )
 _LONGEST_OFFSET: Final = timedelta(hours=18)
-_SHORT_ZONES: Final = frozenset(
+SHORT_ZONES: Final = frozenset(
     (
         "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT",
         "EST", "HST", "IET", "IST", "JST", "MIT", "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST",
@@ -61,10 +61,15 @@ def parse_date(text: str) -> date | None:
     return None if day is None else _date(*day)
 
 
-def parse_timestamp(text: str) -> datetime | None:
-    """The moment that a string denotes, in UTC where it names no offset."""
+def parse_timestamp(text: str, *, has_zone: bool = True) -> datetime | None:
+    """The moment that a string denotes, in UTC where it names no offset.
+
+    Without `has_zone`, only a string that names no offset or zone denotes one.
+    """
     parts = _parts_of(text)
-    offset = None if parts is None else _offset(parts.zone)
+    if parts is not None and parts.zone.strip(_BLANKS) and not has_zone:
+        return None
+    offset = None if parts is None else offset_of(parts.zone)
     if parts is None or parts.day is None or offset is None:
         return None
     try:
@@ -133,7 +138,7 @@ def _clock(match: re.Match[str]) -> tuple[int, int, int, int]:
     return hour, minute, second, int(fraction)
 
 
-def _offset(zone: str) -> timedelta | None:
+def offset_of(zone: str) -> timedelta | None:
     """The offset that a zone has by its name alone."""
     match = _OFFSET.fullmatch(zone.strip(_BLANKS))
     if match is None:
@@ -152,7 +157,7 @@ def _offset(zone: str) -> timedelta | None:
 
 def _is_zone(zone: str) -> bool:
     name = zone.strip(_BLANKS)
-    return _offset(zone) is not None or name in _SHORT_ZONES or name in _zone_names()
+    return offset_of(zone) is not None or name in SHORT_ZONES or name in _zone_names()
 
 
 @cache

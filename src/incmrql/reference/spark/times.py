@@ -106,12 +106,18 @@ def add_months_to_moment(moment: datetime, months: int) -> datetime | None:
 
 def months_between(later: datetime, earlier: datetime, rounded: bool) -> float:
     """The months between two moments; a month has 31 days, and last days of months are equal."""
-    a, b = later.astimezone(UTC), earlier.astimezone(UTC)
+    ends = (later.astimezone(UTC), earlier.astimezone(UTC))
+    one, other = ((moment.date(), _second_of_day(moment)) for moment in ends)
+    return months_between_days(one, other, rounded)
+
+
+def months_between_days(later: tuple[date, int], earlier: tuple[date, int], rounded: bool) -> float:
+    """The same of days and the seconds since each has begun."""
+    (a, seconds_of_a), (b, seconds_of_b) = later, earlier
     months = float((a.year - b.year) * _MONTHS + a.month - b.month)
-    are_last = all(moment.date() == last_day(moment.date()) for moment in (a, b))
-    if a.day == b.day or are_last:
+    if a.day == b.day or (a == last_day(a) and b == last_day(b)):
         return months
-    seconds = (a.day - b.day) * _DAY_SECONDS + _second_of_day(a) - _second_of_day(b)
+    seconds = (a.day - b.day) * _DAY_SECONDS + seconds_of_a - seconds_of_b
     exact = months + seconds / float(31 * _DAY_SECONDS)
     return math.floor(exact * 1e8 + 0.5) / 1e8 if rounded else exact
 
