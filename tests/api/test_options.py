@@ -12,7 +12,7 @@ import pytest
 from incmrql.api.options import StartOptions, UserOptions, declared_options, stream_options
 from incmrql.cli.main import commands
 from incmrql.errors import DataError
-from incmrql.runtime.user_options import kept_input, permissions
+from incmrql.runtime.user_options import kept_input, permissions, seconds
 from tests.docs.conftest import DOCS
 
 
@@ -71,3 +71,17 @@ def test_what_cannot_be_read_is_refused(name: str, value: object, said: str) -> 
 def test_values_that_are_no_texts_stay() -> None:
     assert [kept_input(setting) for setting in ("all", "none", 4)] == ["all", "none", 4]
     assert permissions(0o770) == 0o770
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("500ms", 0.5), ("1s", 1.0), ("2m", 120.0), ("1h", 3600.0), (3, 3.0), (0, 0.0), ("0.5", 0.5)],
+)
+def test_times(given: str | float, expected: float) -> None:
+    assert seconds(given) == expected
+
+
+@pytest.mark.parametrize("given", [-1, float("nan"), True, "soon", "-1s", "1 day"])
+def test_what_is_no_time_is_refused(given: str | float) -> None:
+    with pytest.raises(DataError, match="is not a time such as 500ms, 1s or 2m"):
+        seconds(given)

@@ -4,9 +4,9 @@
     python -m tests.mutation run        all mutants of a seed; the exit code tells of survivors
 
 A mutant runs in a copy of the package against the tests that run its line, the quickest first;
-code that runs with Spark only, against the tests that `SPARK_TESTS` lists for its module.  Results
-are appended to `build/mutation/results.jsonl`, and a run that was stopped goes on from there.
-Survivors that `known.toml` lists with a reason are no failures.
+if it survives and is code of `runtime` or `spark`, also against those that `SPARK_TESTS` lists.
+Results are appended to `build/mutation/results.jsonl`, and a run that was stopped goes on from
+there.  Survivors that `known.toml` lists with a reason are no failures.
 """
 
 from __future__ import annotations
@@ -40,23 +40,34 @@ SPARK_TESTS: dict[str, tuple[str, ...]] = {
     "engine/columns/pinned": ("spark/test_means.py", "spark/test_values.py"),
     "engine/": ("runtime/test_stream.py", "runtime/test_shapes_streamed.py"),
     "runtime/checkpoint/ownership": ("cli/test_trust.py",),
-    "runtime/reach": ("cli/test_trust.py",),
+    "runtime/checkpoint/compatibility": ("runtime/test_changed_query.py",),
     "runtime/checkpoint/rewrite": ("cli/test_streams.py", "runtime/test_changed_query.py"),
+    "runtime/failures": ("cli/test_streams_refused.py", "cli/test_streams.py"),
+    "runtime/ingested": ("runtime/test_verify.py", "spark/test_lineage.py"),
+    "runtime/reach": ("cli/test_trust.py",),
     "runtime/verify": ("runtime/test_verify.py",),
     "runtime/replay": ("runtime/test_verify.py", "runtime/test_python.py"),
     "runtime/": ("runtime/test_python.py", "runtime/test_stream.py", "cli/test_streams.py"),
     "spark/clusters": ("spark/test_clusters.py",),
+    "spark/internals": ("spark/test_internals.py", "spark/test_texts.py"),
     "spark/loops/": ("spark/test_loops.py", "spark/test_loops_task.py",
                      "runtime/test_loops_streamed.py"),
+    "spark/plans/": ("spark/plans/test_reader.py", "spark/plans/test_types.py",
+                     "spark/test_leaves.py"),
     "spark/probe": ("spark/test_probe.py",),
+    "spark/sources/registered": ("spark/test_frame_types.py", "spark/test_api.py",
+                                 "spark/test_names.py", "spark/test_values.py"),
+    "spark/sources/spools": ("runtime/feeds/test_readers.py", "runtime/test_reading.py",
+                             "spark/test_spools.py"),
     "spark/sources/": ("spark/test_sources.py", "io/test_vectorised.py", "spark/test_notices.py",
                        "spark/test_trees.py", "spark/test_frame_types.py"),
     "spark/session": ("spark/test_session.py", "cli/test_mistakes.py", "spark/test_archive.py"),
-    "spark/stream_job": ("runtime/test_stream.py", "runtime/test_loops_streamed.py"),
+    "spark/stream_": ("runtime/test_stream.py", "runtime/test_loops_streamed.py",
+                      "runtime/test_rebuild.py"),
     "spark/": ("spark/test_texts.py", "spark/test_api.py", "spark/test_outputs.py",
                "spark/test_shapes.py"),
 }  # fmt: skip
-"""Tests for lines that no recorded test runs, by how the name of the module starts."""
+"""Tests on Spark of what recorded tests run in part, by how the name of the module starts."""
 MOST_SECONDS = 90.0
 """Of recorded tests for one mutant."""
 
@@ -178,7 +189,7 @@ def judge(copy: Copy, mutant: Mutant, recorded: Recorded) -> dict[str, Any]:
     if tests:
         planned = sum(recorded.seconds[test] for test in tests)
         outcome, why = copy.run(mutant, tests, 120 + 10 * planned)
-    if outcome == "alive" and (not tests or mutant.module.startswith("spark/")):
+    if outcome == "alive" and (not tests or mutant.module.startswith(("runtime/", "spark/"))):
         names = next(
             names for start, names in SPARK_TESTS.items() if mutant.module.startswith(start)
         )

@@ -144,6 +144,14 @@ def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> N
     assert Checkpoint(tmp_path).intent(1) is None
 
 
+def test_a_driver_whose_checkpoint_is_gone_stops(tmp_path: Path) -> None:
+    checkpoint = new_checkpoint(tmp_path)
+    checkpoint.check_newest()
+    shutil.rmtree(checkpoint.manifests)
+    with pytest.raises(CheckpointError, match="is gone: it has no manifests"):
+        checkpoint.check_newest()
+
+
 def test_the_last_intent_of_a_batch_counts_however_many_there_are(tmp_path: Path) -> None:
     checkpoint = new_checkpoint(tmp_path)
     for number in range(12):

@@ -17,7 +17,6 @@ import pytest
 import incmrql
 from incmrql.api.runs import Run
 from incmrql.runtime.report import Batch
-from incmrql.runtime.user_options import seconds
 from incmrql.values import Bag, Record, Value, encode, identical, show
 from tests.runtime.streaming import changes
 
@@ -491,13 +490,6 @@ def test_stopping_from_a_callback_and_with_the_session(spark: SparkSession) -> N
     assert other.status.state == "stopped"
     with pytest.raises(incmrql.DataError, match="stopped"):
         rows.insert([1])
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("500ms", 0.5), ("1s", 1.0), ("2m", 120.0), (3, 3.0), ("0.5", 0.5)]
-)
-def test_times(text: Any, expected: float) -> None:
-    assert seconds(text) == expected
 
 
 def test_an_answer_that_is_not_kept(session: incmrql.Session, tmp_path: Path) -> None:
