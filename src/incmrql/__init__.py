@@ -46,6 +46,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """What there is to use."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """A name of `api` when it is asked for: most commands need none of them."""
     if name == "Session":

@@ -148,3 +148,48 @@ def test_a_difference_ends_a_run_with_its_own_code(
     for done in (shop.run(AVERAGE, "--verify", "1"), incmrql("verify", "ck")):
         assert done.code == 3
         assert done.err.splitlines()[-1] == "difference: the answer is another"
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_earlier_answers_copies_and_going_back(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shop.run(AVERAGE, "--output", "out").code == 0
+    shop.sells("2.csv", "Rome,600\n")
+    assert shop.run().code == 0
+    first, second = ["Oslo,2,15.0", "Rome,1,4.0"], ["Oslo,2,15.0", "Rome,2,302.0"]
+
+    def answer(checkpoint: str, *options: str) -> list[str]:
+        return without_spark(monkeypatch, "answer", checkpoint, "--format", "csv", *options).lines
+
+    assert answer("ck") == second
+    assert answer("ck", "--as-of", "0") == first
+    late = incmrql("answer", "ck", "--as-of", "9")
+    assert late.code == 1
+    assert "It has those after batches 0 to 1." in late.err
+
+    told = without_spark(monkeypatch, "state", "ck", "--copy-to", "copy")
+    assert (told.code, told.err) == (
+        0, "copied as of batch 1 to copy; name a new --output for its answers\n",
+    )  # fmt: skip
+    assert answer("copy") == second
+    assert "exists already" in incmrql("state", "ck", "--copy-to", "copy").err
+
+    (shop.folder / "sales" / "2.csv").unlink()
+    told = without_spark(monkeypatch, "state", "ck", "--roll-back-to", "0")
+    assert told.err == (
+        "batch 2 went back to the state after batch 0\n"
+        "1 file of later batches no longer exists: no answer has its rows any more\n"
+    )
+    assert answer("ck") == first
+    shop.sells("3.csv", "Rome,6\n")
+    assert shop.run().code == 0
+    assert answer("ck") == ["Oslo,2,15.0", "Rome,2,5.0"]
+    assert answer("copy") == second
+    published = sorted(path.name for path in (shop.folder / "out").iterdir())
+    assert published == [*[f"batch={n:06d}" for n in range(4)], "current.parquet"]
+    wrong = incmrql("state", "ck", "--roll-back-to", "0", "--rebucket", "2")
+    assert (wrong.code, "--rebucket and --roll-back-to cannot be combined" in wrong.err) == (
+        2,
+        True,
+    )
+    assert incmrql("verify", "ck").code == 0

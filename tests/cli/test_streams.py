@@ -34,7 +34,7 @@ def test_answers_on_stdout_and_a_line_for_each_batch_on_stderr(shop: Shop) -> No
     second = shop.run(AVERAGE, "--mode", "changes")
     rows = '(("Oslo",1,10.0),1), (("Oslo",2,15.0),-1), (("Rome",1,4.0),-1), (("Rome",2,5.0),1)'
     assert second.lines == [f"{{ {rows} }}"]
-    assert second.err.startswith("batch 1: 1 rows in, 1 out; 4 changes; ")
+    assert second.err.startswith("batch 1: 1 row in, 1 out; 4 changes; ")
     assert shop.run().lines == []
 
 

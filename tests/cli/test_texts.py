@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Outcome, incmrql, run_query
-from tests.effort import sample
 
 N = 300
 NESTED = {
@@ -61,7 +60,7 @@ MANY = 900
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sample(NESTED, 3))
+@pytest.mark.parametrize("kind", NESTED)
 def test_nested(kind: str) -> None:
     query, printed = NESTED[kind]
     assert run_query(query).answer == printed

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from incmrql import __version__, api
@@ -236,3 +239,35 @@ def test_options_of_streams_have_a_heading_of_their_own() -> None:
     assert "--strict" in streams
     assert "--on-arithmetic" in general
     assert told.count("--trigger TIME") == 1
+
+
+def test_no_summary_is_cut_off_and_every_option_has_a_help_text_with_its_default() -> None:
+    from click.testing import CliRunner
+
+    from incmrql.cli.main import commands
+
+    listing = CliRunner().invoke(commands, ["--help"]).output
+    assert "..." not in listing.partition("Commands:")[2]
+    lacking = []
+    for name, command in commands.commands.items():
+        assert str(command.short_help) in listing
+        for param in command.params:
+            if not isinstance(param, click.Option) or param.is_flag:
+                continue
+            if not param.help:
+                lacking.append(f"{name} {param.opts[0]}: no help")
+            default = param.get_default(click.Context(command))
+            is_shown = param.show_default or "[default" in (param.help or "")
+            is_given = default not in (None, ()) and "UNSET" not in repr(default)
+            if is_given and not is_shown:
+                lacking.append(f"{name} {param.opts[0]}: no default {default!r}")
+    assert lacking == []
+
+
+def test_shells_complete_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_INCMRQL_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "incmrql he")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    command = [sys.executable, "-m", "incmrql"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "plain,health\n", "")

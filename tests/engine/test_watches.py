@@ -16,12 +16,11 @@ from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
-from incmrql.plan.assembly import watches_of
+from incmrql.plan.assembly import program_of, watches_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import Program
 from incmrql.reference import evaluate
 from incmrql.values import Bag, Record, Value, identical, show
-from tests.effort import scale
 from tests.engine.kernels import KernelRun
 from tests.plan.stepping import ALL, Batch, Run, deletions, insertions, r, s
 
@@ -32,7 +31,7 @@ MOST, LEAST = 2**31 - 1, -(2**31)
 def compiled_text(text: str) -> tuple[Run, Program, Physical]:
     """A query with its watches, compiled once."""
     run = Run(text, ALL)
-    program = run.program(watch=True)
+    program = program_of([run.item], run.script, watch=True)
     return run, program, compile_program(program)
 
 
@@ -208,7 +207,7 @@ def rows(chance: Random) -> Iterator[tuple[str, Value]]:
 def test_random_batches_agree_with_the_evaluator(text: str) -> None:
     """There are failures exactly if the evaluator, asked to stop at one, stops."""
     stopped = 0
-    for seed in range(scale(6, 12)):
+    for seed in range(12):
         chance = Random(f"{text} {seed}")
         there: list[tuple[str, Value]] = []
         with TemporaryDirectory() as folder:
@@ -265,7 +264,7 @@ def joined_tables(program: Program) -> list[str | None]:
 def test_a_watch_uses_the_rows_that_the_join_of_the_answer_keeps() -> None:
     """What is joined twice over the same rows is kept once."""
     run = Run("select x.A + y.A from x in R, y in S where x.B = y.A", ALL)
-    program = run.program(watch=True)
+    program = program_of([run.item], run.script, watch=True)
     tables = joined_tables(program)
     assert len(tables) == 4
     assert len(set(tables)) == 2

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 ONE_BATCH = 3
 """Files of a batch: one of rows that come, one of rows that go, and one of names."""
 QUICK = StreamOptions(settle=0.0, trigger=0.0)
-OPTIONS = replace(QUICK, available_now=True, max_files_per_batch=ONE_BATCH, grace=0.0)
+OPTIONS = replace(
+    QUICK, available_now=True, max_files_per_batch=ONE_BATCH, grace=0.0, keep_batches=0
+)
 MIXED = replace(OPTIONS, large=6_000, buckets=3, keep_input="all")
 """Each second batch of those below is large."""
 MOST_FAILURES = 20

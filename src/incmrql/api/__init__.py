@@ -2,12 +2,11 @@
 
 * `scripts` checks, explains and evaluates a script without Spark; its functions are exported here.
 * `session` has `Session`, `results` a query that has not run; `frames` is the short way for both.
-* `plans` has what Spark analyses: DataFrames and SQL; `named` gives rows their columns' names.
-* `programs` has views, and several queries in any language as one program.
-* `runs` has `Run`, a program that follows its streams, and the only owner of a driver.
+* `plans` has what Spark analyses, `programs` several queries as one; `named` and `html` show rows.
+* `runs` has `Run`, a program that follows its streams; `drivers` creates the drivers of all runs.
 * `streams` has streams of pushed rows and of DataFrames; `options` the arguments of `start()`.
-* `checkpoints` opens the checkpoint of a run that is not running.
-* `trial` tries a query on the user's own data, for `incmrql try`.
+* `checkpoints` opens the checkpoint of a run, `saved_answers` has its answer, `health` its health.
+* `trial` tries a query on the user's own data; `tracebacks` keeps tracebacks short.
 
 Start with `session`, then `runs`.
 """

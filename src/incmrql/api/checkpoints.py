@@ -16,12 +16,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from incmrql.api.drivers import RunInputs, open_driver
+from incmrql.api.html import facts_html
 from incmrql.api.named import named_rows, number_of_answer
-from incmrql.api.runs import RunInputs, open_driver
 from incmrql.api.saved_answers import SavedAnswer
+from incmrql.api.tracebacks import short_traceback, short_tracebacks
 from incmrql.errors import CheckpointError, InternalError
 from incmrql.io.files import Paths
 from incmrql.plan.program import Program
+from incmrql.runtime.checkpoint.copy import copy_checkpoint
 from incmrql.runtime.checkpoint.manifests import Checkpoint
 from incmrql.runtime.checkpoint.ownership import ownership
 from incmrql.runtime.checkpoint.program import (
@@ -32,18 +35,22 @@ from incmrql.runtime.checkpoint.program import (
     table_facts,
 )
 from incmrql.runtime.checkpoint.rewrite import rebucket
+from incmrql.runtime.checkpoint.rollback import RolledBack, roll_back
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.report import Verified
 from incmrql.values import Value
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import SparkSession
 
     from incmrql.api.plans import SparkAnswers
     from incmrql.api.session import Session
+    from incmrql.runtime.driver import Driver
     from incmrql.runtime.expected import Against, Judge
 
 
+@short_tracebacks
 class SavedRun:
     """A run that is not running, opened by its checkpoint.
 
@@ -119,20 +126,35 @@ class SavedRun:
         """The first rows of a state table."""
         return list(islice(self._state.rows(table), limit))
 
-    def answer(self, item: int | str = 0) -> Value:
-        """The answer of an item after the last batch, as `Run.answer` gives it."""
-        return self.saved_answer(item).value
+    def answer(self, item: int | str = 0, *, as_of: int | None = None) -> Value:
+        """The answer of an item after the last batch, or after `as_of`, as `Run.answer` has it."""
+        return self.saved_answer(item, as_of=as_of).value
 
-    def saved_answer(self, item: int | str = 0) -> SavedAnswer:
-        """The answer of an item after the last batch, with its type and the names of its columns.
+    def to_pandas(self, item: int | str = 0, *, as_of: int | None = None) -> pd.DataFrame:
+        """The same as a pandas DataFrame."""
+        return self.saved_answer(item, as_of=as_of).to_pandas()
 
-        It is computed from the state: nothing runs, and Spark does not start.
+    def __repr__(self) -> str:
+        batch = self._checkpoint.last()["batch"]
+        return f"SavedRun(checkpoint={str(self.folder)!r}, batch={batch})"
+
+    def _repr_html_(self) -> str:
+        facts = self.facts()
+        shown = ("batches", "files", "rows", "bytes")
+        return facts_html(repr(self), [(name, f"{facts[name]:,}") for name in shown])
+
+    def saved_answer(self, item: int | str = 0, *, as_of: int | None = None) -> SavedAnswer:
+        """The same with its type and the names of its columns.
+
+        It is computed from the state: nothing runs, and Spark does not start.  `as_of` is one of
+        the last batches, whose state a run keeps (`keep_batches`).
         """
         options = StreamOptions(
             window=bool(self.described.get("window")),
             iterate="diffuse" if self.described.get("diffuse") else "default",
             paths=self._ownership.program,
             reads_sources=False,
+            as_of=as_of,
         )
         inputs = RunInputs(self.program, _no_spark, options, self._script)
         with self._in_script_folder(), open_driver(inputs, self.folder, read_only=True) as driver:
@@ -141,10 +163,7 @@ class SavedRun:
             number = number_of_answer(driver.program, item)
             output = driver.program.outputs[number]
             value = named_rows(driver.answer(number), output)
-            columns, shown_by = output.item.columns, output.item.shown_by
-            return SavedAnswer(
-                value, output.result.type, tuple(columns), driver.state.number, bool(shown_by)
-            )
+            return SavedAnswer.of(value, output, driver.state.number)
 
     def verify(
         self,
@@ -190,6 +209,29 @@ class SavedRun:
 
     def rebucket(self, buckets: int) -> tuple[int, int]:
         """Change the number of buckets; returns the rows of the state and the old number."""
+        with self._writer() as driver:
+            before = driver.checkpoint.buckets
+            driver.state = rebucket(driver.checkpoint, driver.state, buckets)
+            return driver.state.rows, before
+
+    def roll_back(self, to: int) -> RolledBack:
+        """Go back to the state after an earlier batch, as a batch of its own.
+
+        Outputs get the rows in which the two answers differ, and later files are new input again.
+        """
+        with self._writer() as driver:
+            return roll_back(driver, to)
+
+    def copy_to(self, folder: str | Path) -> int:
+        """Copy the checkpoint to a new directory; returns the last batch.
+
+        The copy has no outputs: a run of it that names a new one first gets the whole answer.
+        """
+        return copy_checkpoint(self.folder, Path(folder).absolute())
+
+    @contextlib.contextmanager
+    def _writer(self) -> Iterator[Driver]:
+        """A driver that rewrites the checkpoint and reads no source."""
         options = StreamOptions(
             window=bool(self.described.get("window")),
             iterate="diffuse" if self.described.get("diffuse") else "default",
@@ -198,11 +240,10 @@ class SavedRun:
         )
         inputs = RunInputs(self.program, _no_spark, options, self._script)
         with self._in_script_folder(), open_driver(inputs, self.folder) as driver:
-            before = driver.checkpoint.buckets
-            driver.state = rebucket(driver.checkpoint, driver.state, buckets)
-            return driver.state.rows, before
+            yield driver
 
 
+@short_traceback
 def open_checkpoint(
     checkpoint: str | Path,
     *,
@@ -221,3 +262,6 @@ def open_checkpoint(
 
 def _no_spark() -> SparkSession:
     raise InternalError("rewriting a checkpoint needs no Spark")
+
+
+__all__ = ["RolledBack", "SavedRun", "open_checkpoint"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from incmrql.api.options import InputChoices, StartOptions
 from incmrql.api.session import Session
+from incmrql.api.tracebacks import short_traceback
 from incmrql.errors import DataError, QueryError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class Choices(InputChoices, StartOptions, total=False):
     """The keyword arguments of `materialize`: those of `query` and of `start`."""
 
 
+@short_traceback
 def materialize(df: DataFrame | Mapping[str, DataFrame], **options: Unpack[Choices]) -> Run:
     """Keep the answer of a DataFrame up to date while its inputs change.
 
@@ -38,6 +40,7 @@ def materialize(df: DataFrame | Mapping[str, DataFrame], **options: Unpack[Choic
     )
 
 
+@short_traceback
 def explain(df: DataFrame, **inputs: Unpack[InputChoices]) -> str:
     """What of a DataFrame is incremental and what is kept, or every reason why it is refused."""
     try:

@@ -15,7 +15,7 @@ from incmrql.types.model import (
     entry_types,
     is_map,
 )
-from incmrql.values import Bag, Map, Value, encode
+from incmrql.values import Bag, Map, OrderedBag, Value, encode
 from incmrql.values import Record as RecordValue
 
 if TYPE_CHECKING:
@@ -66,9 +66,11 @@ def named_rows(value: Value, output: Output) -> Value:
     if not columns or not isinstance(value, list):
         return value
     rows = [*map(row_maker(columns, output.element), value)]
+    if not isinstance(value, Bag):
+        return rows
     for position, descending in reversed(output.item.shown_by):
         rows.sort(key=lambda row: encode(row[position]), reverse=descending)
-    return Bag(rows) if isinstance(value, Bag) else rows
+    return OrderedBag(rows) if output.item.shown_by else Bag(rows)
 
 
 def number_of_answer(program: Program, item: int | str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from incmrql.errors import DataError
-from incmrql.runtime.user_options import About, UserOptions, declared_options
+from incmrql.runtime.user_options import About, UserOptions, declared_options, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +28,7 @@ class StartOptions(TypedDict, total=False):
     window: bool
     keep_answer: bool
     keep_input: Literal["all", "none"] | int | None
+    keep_batches: int
     on_change: Literal["reuse", "rebuild", "refuse"]
     on_arithmetic: Literal["null", "report", "fail"]
     iterate: Literal["default", "exact", "recompute", "diffuse"]
@@ -110,5 +111,6 @@ __all__ = [
     "StartOptions",
     "UserOptions",
     "declared_options",
+    "seconds",
     "stream_options",
 ]

@@ -40,7 +40,7 @@ from incmrql.spark.sources.spools import reading_session
 from incmrql.spark.values import ONE, packed_rows, values
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.values import Bag, Value
+from incmrql.values import Bag, OrderedBag, Value
 
 if TYPE_CHECKING:
     from incmrql.api.session import Session
@@ -122,7 +122,8 @@ class SparkProgram:
         assert isinstance(item.expr.type, Collection)
         element = item.expr.type.element
         rows = values(packed_rows(with_functions_by_row(frame)), element)
-        return Bag(map(row_maker(item.columns, element), rows))
+        named = map(row_maker(item.columns, element), rows)
+        return OrderedBag(named) if item.shown_by else Bag(named)
 
     def description(self, numbers: Sequence[int]) -> dict[str, Any]:
         """What a checkpoint keeps of some of the answers, to make their program again."""

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from incmrql.api.html import facts_html
+from incmrql.api.saved_answers import AnswerColumns
 from incmrql.api.scripts import DEEPEST_EVALUATION, answer_type
+from incmrql.api.tracebacks import short_tracebacks
 from incmrql.compiler.checks import advice, unwatched_notes
 from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.compiler.plans import SessionSource, sources_to_json
@@ -157,9 +160,17 @@ _EACH_BATCH_ALONE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@short_tracebacks
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """A query that has not run yet."""
+    """A query that has not run yet: `collect` runs it once, `start` follows its streams.
+
+    >>> query = session.query("select (p.X, p.Y * 2.0) from p in points")
+    >>> query.collect() == [(1, 4.0), (1, 8.0)]
+    True
+    >>> query.to_pandas()["_2"].sum()
+    np.float64(12.0)
+    """
 
     session: Session = field(repr=False)
     compiled: Compiled = field(repr=False)
@@ -218,9 +229,14 @@ class Result:
         return dataframe(self.session.private_spark(), [value], type_)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows of the answer as a pandas DataFrame."""
-        frame: pd.DataFrame = self.to_df().toPandas()
-        return frame
+        """The rows of the answer as a pandas DataFrame, with a column for each part of a row."""
+        from incmrql.spark.values import ONE
+
+        frame = self.to_df()
+        if frame.schema.names == [ONE] and hasattr(frame.schema[0].dataType, "fields"):
+            frame = frame.select(f"{ONE}.*")
+        rows: pd.DataFrame = frame.toPandas()
+        return rows
 
     def start(self, **options: Unpack[StartOptions]) -> Run:
         """Follow the streams of the query: its answer is kept up to date, batch by batch.
@@ -228,6 +244,18 @@ class Result:
         Without a `trigger` every `step()` of the run is a batch; with one, as in `"1s"`, a loop in
         the background runs the batches.  Without a `checkpoint` nothing remains when the run is
         stopped.  `docs/python.md` lists the other options.
+
+        >>> run = session.query("select (k, avg(p.Y)) from p in points group by k: p.X").start()
+        >>> run.step().changes()
+        [((1, 3.0), 1)]
+        >>> points.insert([(2, 5.0)]), points.delete([(1, 4.0)])
+        (1, 1)
+        >>> batch = run.step()
+        >>> run.answer() == [(1, 2.0), (2, 5.0)]
+        True
+        >>> run.verify().rows
+        2
+        >>> run.stop()
         """
         from incmrql.api.programs import combine, views_read
 
@@ -258,6 +286,15 @@ class Result:
                 "would answer each batch on its own, as start(window=True) does [W303]"
             )
         return run
+
+    def __repr__(self) -> str:
+        return f"Result({self.type}; not run yet: collect(), to_df(), to_pandas() or start())"
+
+    def _repr_html_(self) -> str:
+        text = self.item.span.text if self.plans is None else self.plans.text
+        columns = AnswerColumns(self.type, tuple(self.item.columns))
+        facts = [("query", text), ("type", str(self.type)), ("columns", ", ".join(columns.header))]
+        return facts_html("a query that has not run yet", [fact for fact in facts if fact[1]])
 
     def _description(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
         """What a checkpoint records, so that the program can be recompiled."""

@@ -1,7 +1,7 @@
 """`Run`, the result of `start`: a program that follows its streams, batch by batch.
 
 A `Run` owns a program, which is one query or all streaming items of a script, with one answer
-each.  It is the only owner of a `Driver`: nothing else creates one.
+each.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
+from incmrql.api.drivers import RunInputs, answer_frame, open_driver
+from incmrql.api.html import batch_html, facts_html
 from incmrql.api.listeners import Listener, Warnings
 from incmrql.api.named import named_changes, named_rows, number_of_answer
+from incmrql.api.saved_answers import AnswerColumns, SavedAnswer
 from incmrql.api.streams import (
     FrameStream,
     PushedStream,
     StreamingFrameFeed,
-    link_or_copy,
     run_failed,
 )
+from incmrql.api.tracebacks import short_tracebacks
 from incmrql.engine.batch import stream_at
 from incmrql.errors import DataError, IncmrqlError
-from incmrql.io.rows import Policy, ReadReport
-from incmrql.plan.program import Program
 from incmrql.runtime.arithmetic import Failure, Failures
-from incmrql.runtime.checkpoint.compatibility import check_answer_kept
 from incmrql.runtime.checkpoint.manifests import Checkpoint
 from incmrql.runtime.checkpoint.ownership import sign
 from incmrql.runtime.checkpoint.program import StreamingFrame
@@ -40,21 +41,24 @@ from incmrql.runtime.driver import Driver
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.set_aside import CODES, rows_at_fault, set_aside, set_aside_note
+from incmrql.runtime.history import History
 from incmrql.runtime.loop import run_driver
-from incmrql.runtime.options import StreamOptions
+from incmrql.runtime.progress import Progress
 from incmrql.runtime.quarantine import SourceNotices, reports, sentences
 from incmrql.runtime.report import Batch, BatchReport, Event, LoopWork, Status, Verified
 from incmrql.values import Value
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pandas as pd
+    from pyspark.sql import DataFrame
 
-    from incmrql.api.plans import SparkAnswers
     from incmrql.runtime.expected import Against
 
 
 MOST_EVENTS: Final = 1000
 """The number of events that a run remembers."""
+_MOST_SHOWN: Final = 100_000
+"""Rows of state from which a notebook shows the answer without being asked for it."""
 _POLL: Final = 0.1
 _SET_ASIDE: Final = (
     "The rows at fault were set aside, and the batch was not ingested: the next batch, or step(), "
@@ -62,48 +66,7 @@ _SET_ASIDE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunInputs:
-    """What a run needs: a program, Spark, options and the data of a session."""
-
-    program: Program
-    spark: Callable[[], SparkSession]
-    options: StreamOptions = field(default_factory=StreamOptions)
-    described: Mapping[str, Any] = field(default_factory=dict)
-    """The script with its arguments: a checkpoint keeps it, to recompile the program."""
-    on_report: Callable[[ReadReport, Policy], None] | None = None
-    """Called with the unreadable lines of a batch; None: the listener gets a notice."""
-    streams: Mapping[str, PushedStream | FrameStream] = field(default_factory=dict)
-    """The streams of the session, by name."""
-    registered: Mapping[str, Any] = field(default_factory=dict)
-    """Registered data, by name."""
-    answers: SparkAnswers | None = None
-    """The answers as Spark has them, if the program was made from Spark's plans."""
-
-    def streams_by_place(self) -> dict[int, PushedStream | FrameStream]:
-        """The streams of the session that the program reads, by the indices of their inputs."""
-        return {
-            stream.place: self.streams[stream.source.name]
-            for stream in self.program.streams
-            if stream.source.format == "registered" and stream.source.name in self.streams
-        }
-
-
-def open_driver(inputs: RunInputs, checkpoint: Path, *, read_only: bool = False) -> Driver:
-    """A driver of a program on a checkpoint; all drivers are created here."""
-    output = None if inputs.options.output is None else Path(inputs.options.output)
-    return Driver(
-        inputs.program,
-        checkpoint,
-        output,
-        inputs.spark,
-        inputs.options,
-        registered=inputs.registered,
-        script=inputs.described,
-        read_only=read_only,
-    )
-
-
+@short_tracebacks
 class Run:
     """A program that follows its streams.  May be used as a context manager.
 
@@ -122,6 +85,7 @@ class Run:
         self._checkpoint = Path(tempfile.mkdtemp(prefix="incmrql-")) if chosen is None else chosen
         self._own = None if chosen is not None else self._checkpoint
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._history = History(self._checkpoint)
         self._last: weakref.ref[Batch] | None = None
         self._flows: list[StreamingFrameFeed] = []
         self._stop = threading.Event()
@@ -223,18 +187,24 @@ class Run:
             return step()
         except DataError as problem:
             refusal = self._set_aside(problem)
-            self._events.append(Event(time.time(), problem=refusal or problem))
+            self._note(refusal or problem)
             if refusal is not None:
                 raise refusal from None
             raise
         except BaseException as problem:
-            self._events.append(Event(time.time(), problem=problem))
+            self._note(problem)
             raise
+
+    def _note(self, problem: BaseException) -> None:
+        self._events.append(Event(time.time(), problem=problem))
+        if not isinstance(problem, KeyboardInterrupt):
+            self._history.add_problem(problem)
 
     def _report(self, report: BatchReport) -> Batch:
         """Record a finished batch and pass it to the listener; verifies if that is due."""
         driver, listener = self._driver, self._listener
         self._events.append(Event(time.time(), report))
+        self._history.add_batch(report)
         bad_rows = self._bad_rows(report) if report.bad.bad else ""
         if bad_rows:
             listener.notice(bad_rows)
@@ -242,12 +212,18 @@ class Run:
             listener.failures(report.number, report.errors)
         for notice in self._notices.of(report):
             listener.notice(notice.render())
-        batch = Batch(report, lambda n: self._changes(n) if driver.options.keep_changes else [],
-                      self._number)  # fmt: skip
+        batch = Batch(
+            report,
+            lambda number: self._changes(number) if driver.options.keep_changes else [],
+            self._number,
+            partial(batch_html, self.columns()),
+        )
         self._last = weakref.ref(batch)
         listener.batch(self, batch)
         if self._every is not None and (report.number + 1) % self._every == 0:
-            listener.verified(self.verify())
+            verified = self.verify()
+            self._history.add_verified(verified)
+            listener.verified(verified)
         return batch
 
     def _bad_rows(self, report: BatchReport) -> str:
@@ -306,7 +282,7 @@ class Run:
             refusal = self._set_aside(problem)
             if refusal is None:
                 return False
-            self._events.append(Event(time.time(), problem=refusal))
+            self._note(refusal)
             self._listener.notice("\n".join((str(refusal), *refusal.__notes__)))
             return True
 
@@ -344,16 +320,35 @@ class Run:
         number = self._number(item)
         return named_rows(self._driver.answer(number), self._driver.program.outputs[number])
 
-    def changes(self, item: int | str = 0) -> list[tuple[Value, int]]:
-        """The changes of an item's answer by the last batch; empty if changes are not kept."""
+    def saved_answer(self, item: int | str = 0) -> SavedAnswer:
+        """The same with its type and the names of its columns."""
+        output = self._driver.program.outputs[self._number(item)]
+        return SavedAnswer.of(self.answer(item), output, self._driver.state.number)
+
+    def to_pandas(self, item: int | str = 0) -> pd.DataFrame:
+        """The same as a pandas DataFrame."""
+        return self.saved_answer(item).to_pandas()
+
+    def columns(self, item: int | str = 0) -> AnswerColumns:
+        """The columns in which the changes of an item's answer are shown."""
+        return AnswerColumns.of_changes(self._driver.program.outputs[self._number(item)])
+
+    def changes(self, item: int | str = 0, most: int | None = None) -> list[tuple[Value, int]]:
+        """The first changes, or all, of an answer by the last batch; empty if none are kept."""
         self._check_not_failed()
-        return self._changes(self._number(item))
+        return self._changes(self._number(item), most)
 
     def _number(self, item: int | str) -> int:
         return number_of_answer(self._driver.program, item)
 
-    def _changes(self, item: int) -> list[tuple[Value, int]]:
-        return named_changes(self._driver.changes(item), self._driver.program.outputs[item])
+    def _changes(self, item: int, most: int | None = None) -> list[tuple[Value, int]]:
+        changes = self._driver.changes(item, most)
+        return named_changes(changes, self._driver.program.outputs[item])
+
+    def change_size(self, item: int | str = 0) -> tuple[int, int]:
+        """How many rows `changes` has, and by how many rows the answer has grown."""
+        self._check_not_failed()
+        return self._driver.outputs.change_size(self._driver.state, self._number(item))
 
     @property
     def printed(self) -> list[int]:
@@ -377,31 +372,9 @@ class Run:
 
         self._check_not_failed()
         number, answers = self._number(item), self._inputs.answers
-        frame = self._frame(number)
+        frame = answer_frame(self._driver, self._inputs.spark(), number)
         schema = None if answers is None else answers.schema(number)
         return frame if schema is None else with_schema(frame, schema)
-
-    def _frame(self, number: int) -> DataFrame:
-        """The rows of an answer in the columns that their type has."""
-        from incmrql.runtime.replay import answer_rows
-        from incmrql.spark.values import dataframe
-
-        driver, spark = self._driver, self._inputs.spark()
-        answer = driver.compiled.physical.answers[number]
-        if answer.is_single:
-            value = driver.answer(number)
-            rows = [value] if answer.output.part is None else value or []
-            return dataframe(spark, rows, answer.output.element)
-        state = driver.state
-        runs = driver.checkpoint.work / f"answer-{state.number:06d}"
-        runs.mkdir(exist_ok=True)
-        # Compaction may remove segments while the DataFrame is in use: it reads links of its own.
-        tables = state.tables.values()
-        for name in {segment.file for table in tables for segment in table.segments}:
-            link_or_copy(driver.checkpoint.runs / name, runs / name)
-        check_answer_kept(answer)
-        sent = driver.job.sent.content
-        return answer_rows(spark, driver.compiled, sent, number, state.tables, runs)
 
     def verify(self, against: Against | None = None) -> Verified:
         """Compare the answer with that of the query over everything that was ingested.
@@ -475,6 +448,10 @@ class Run:
     def is_idle(self) -> bool:
         """True if there is nothing to ingest: no new input, and none still settling."""
         return self._driver.is_idle()
+
+    def progress(self) -> Progress | None:
+        """How much of its input the running batch has read; None if no batch runs."""
+        return self._driver.progress.now()
 
     @property
     def rebuilt_from(self) -> int | None:
@@ -558,6 +535,14 @@ class Run:
         status = self.status
         return f"Run({status.state}, batch={status.batch}, checkpoint={str(self._checkpoint)!r})"
 
+    def _repr_html_(self) -> str:
+        status = self.status
+        if status.state in ("stopped", "failed") or status.batch < 0:
+            return facts_html(repr(self), [("state", status.state)])
+        if status.state_rows > _MOST_SHOWN:
+            return facts_html(repr(self), [("rows of state", f"{status.state_rows:,}")])
+        return self.saved_answer()._repr_html_()
+
     def _check_not_failed(self) -> None:
         """Refuse to answer after the loop has failed: the answer may be out of date."""
         self._check_not_stopped()
@@ -591,10 +576,9 @@ __all__ = [
     "Failures",
     "Listener",
     "LoopWork",
+    "Progress",
     "Run",
-    "RunInputs",
     "Status",
     "Verified",
     "Warnings",
-    "open_driver",
 ]

@@ -10,12 +10,15 @@ Spark is started when the first query needs it, and only then.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
+from incmrql.api.html import facts_html
 from incmrql.api.results import PreparedScript, Result
 from incmrql.api.scripts import SCRIPT_NAME, Answer, answer_type, load
+from incmrql.api.tracebacks import short_tracebacks
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.load import Imports, catalog_for, typed_function
@@ -50,12 +53,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FloatSums = Literal["exact", "fast"]
 
 
+@short_tracebacks
 class Session:
     """Runs queries on Spark, over registered data and with registered Python functions.
 
     Without arguments Spark runs on this machine.  A Spark session of the user's (`spark=`) is not
     stopped, and none of its settings change.  With `allow_paths`, queries may read and write only
-    there.
+    there.  Spark starts inside the context that `on_start` gives.
+
+    >>> session = Session()
+    >>> session.register("orders", [{"city": "Oslo", "price": 2.5}, {"city": "Rome", "price": 1.0}])
+    >>> session.query("select o.city from o in orders where o.price > 2.0").collect()
+    Bag(['Oslo'])
     """
 
     def __init__(  # noqa: PLR0913 - one parameter for each setting
@@ -68,6 +77,7 @@ class Session:
         quarantine: str | Path | None = None,
         on_report: Callable[[ReadReport, Policy], None] | None = None,
         allow_paths: Sequence[str | Path] = (),
+        on_start: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         if spark is not None and (master is not None or conf):
             raise DataError("R212", "give either a Spark session, or a master and configuration")
@@ -88,6 +98,7 @@ class Session:
         self._quarantine = None if quarantine is None else Path(quarantine)
         self._on_report = on_report
         self._paths = Paths.of(allow_paths)
+        self._on_start = on_start
 
     @property
     def spark(self) -> SparkSession:
@@ -97,7 +108,8 @@ class Session:
         if self._own is None:
             from incmrql.spark.session import start
 
-            self._own = start(self._master, self._conf)
+            with self._on_start():
+                self._own = start(self._master, self._conf)
         return self._own
 
     @property
@@ -127,6 +139,8 @@ class Session:
 
         The data are a DataFrame of Spark or pandas, an Arrow table, or a list of dicts or
         tuples; `type`, as in `"< A: int, B: string >"`, says what a list cannot.
+
+        >>> session.register("stock", [("Oslo", 3)], type="(string, int)")
         """
         self._check_name(name, {*self._streams, *self._views})
         rows = list(data) if isinstance(data, Iterable) and not _has_columns(data) else data
@@ -152,6 +166,10 @@ class Session:
         `sign` names, says whether a row is inserted or deleted.
 
         `insert_only`, `key` and `trusted_deletes` are as in `stream(...)` of the language.
+
+        >>> points = session.stream("points", "< X: int, Y: double >")
+        >>> points.insert([(1, 2.0), {"X": 1, "Y": 4.0}])
+        2
         """
         from incmrql.api.streams import frame_stream, pushed_stream
 
@@ -172,7 +190,14 @@ class Session:
             raise DataError("R212", f'there is a source "{name}" already', hint="Use another name.")
 
     def function(self, function: Function) -> Function:
-        """Decorator that registers a Python function, typed by its annotations, for queries."""
+        """Decorator that registers a Python function, typed by its annotations, for queries.
+
+        >>> @session.function
+        ... def initial(name: str) -> str:
+        ...     return name[:1]
+        >>> session.query("select initial(o.city) from o in orders").collect() == ["R", "O"]
+        True
+        """
         name = function.__name__
         self._functions[name] = typed_function(name, function)
         return function
@@ -190,6 +215,9 @@ class Session:
         It is a text of MRQL, or a DataFrame of Spark.  For a DataFrame, `static`, `inputs` and
         `on_modified` say how its inputs are followed, and arithmetic that fails is an error unless
         `on_arithmetic` says otherwise (`docs/spark.md`).
+
+        >>> session.query("select < city: c, n: count(o) > from o in orders group by c: o.city")
+        Result({< city: string, n: long >}; not run yet: collect(), to_df(), to_pandas() or start())
         """
         if not isinstance(query, str | Path):
             from incmrql.api.plans import InputOptions, of_frames
@@ -221,6 +249,9 @@ class Session:
         """A query of Spark SQL, which sees tables, views and streams of the session by name.
 
         Statements before it may create temporary views, which later texts see too.
+
+        >>> session.sql("SELECT city FROM orders ORDER BY city DESC").collect()
+        Bag([Row(city='Rome'), Row(city='Oslo')])
         """
         from incmrql.api.plans import InputOptions, of_sql
 
@@ -322,6 +353,27 @@ class Session:
 
     def __exit__(self, *cause: object) -> None:
         self.stop()
+
+    def __repr__(self) -> str:
+        return f"Session({'; '.join(f'{name}: {value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        return facts_html("Session", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What the session has, for people."""
+        running = sum(run.status.state != "stopped" for run in self._runs)
+        is_started = self._users is not None or self._own is not None
+        master = str(self.spark.sparkContext.master) if is_started else "not started yet"
+        facts = [("Spark", master)]
+        for what, names in (
+            ("data", self._data),
+            ("streams", self._streams),
+            ("views", self._views),
+        ):
+            if names:
+                facts.append((what, ", ".join(names)))
+        return [*facts, ("runs", str(running))] if running else facts
 
     # --- what queries of Spark see ---
 
@@ -441,7 +493,8 @@ class Session:
         stepped: bool = False,
     ) -> Run:
         """A run of a program over the data and streams of the session."""
-        from incmrql.api.runs import Run, RunInputs
+        from incmrql.api.drivers import RunInputs
+        from incmrql.api.runs import Run
         from incmrql.api.streams import FrameTables
 
         data = {

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 import pyarrow as pa
 
+from incmrql.api.tracebacks import short_tracebacks
 from incmrql.engine.inputs import InputFile
 from incmrql.errors import DataError
 from incmrql.io.spools import spool_rows
@@ -68,6 +69,7 @@ class NamedStream:
         return stream_frame(self._spark(), self.name, self.row)
 
 
+@short_tracebacks
 class PushedStream(NamedStream):
     """A stream whose rows are inserted and deleted from Python.
 

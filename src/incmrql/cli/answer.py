@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from incmrql.cli.options import allow_import, allow_path
-from incmrql.cli.terminal import align_rows, print_answer, tell
+from incmrql.cli.terminal import align_rows, count, is_terminal, print_answer, tell
 
 if TYPE_CHECKING:
     from typing import Literal
+
+    from incmrql.api.saved_answers import SavedAnswer
 
     Format = Literal["table", "mrql", "csv", "json", "parquet"]
 
@@ -47,6 +49,13 @@ if TYPE_CHECKING:
     metavar="N",
     help="Print at most N rows. [default: all; on a terminal, 100 rows of a table]",
 )
+@click.option(
+    "--as-of",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The answer after batch N, one of the last (see run --keep-batches). "
+    "[default: after the last]",
+)
 @allow_import
 @allow_path
 def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -55,10 +64,11 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
     format_: Format | None,
     output: Path | None,
     limit: int | None,
+    as_of: int | None,
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> None:
-    """Print the current answer in CHECKPOINT, as of its last batch.
+    """Print the answer in CHECKPOINT after its last batch.
 
     Nothing runs: the answer is read from the state, also beside a run that is working.
     """
@@ -71,19 +81,16 @@ def answer(  # noqa: PLR0913, PLR0917 - one parameter for each option
     from incmrql.api.checkpoints import SavedRun
 
     run = SavedRun(checkpoint, modules, allowed)
-    count = len(run.program.outputs)
-    if item > count:
-        raise click.UsageError(f"There is no answer {item}. Answers are numbered 1 to {count}.")
-    saved = run.saved_answer(item - 1)
+    answers = len(run.program.outputs)
+    if item > answers:
+        raise click.UsageError(f"There is no answer {item}. Answers are numbered 1 to {answers}.")
+    saved = run.saved_answer(item - 1, as_of=as_of)
     if output is not None:
         saved.write(output)
-        tell(f"answer after batch {saved.batch}: {len(saved.rows):,} rows in {output}")
+        rows = count(len(saved.rows), "row", "rows")
+        tell(f"answer after batch {saved.batch}: {rows} in {output}")
     elif format_ is None or format_ == "table":
-        most = _ON_A_TERMINAL if limit is None and _is_terminal() else limit
-        for line in align_rows([saved.header, *saved.cells(most)]):
-            print_answer(line)
-        shown, all_ = len(saved.rows[:most]), len(saved.rows)
-        tell(f"answer after batch {saved.batch}: {_count(shown, all_)}")
+        _print_table(saved, limit)
     else:
         for line in saved.lines(format_, limit):
             print_answer(line)
@@ -93,10 +100,21 @@ _ON_A_TERMINAL = 100
 """Rows of a table on a terminal, unless `--limit` says otherwise."""
 
 
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()
+def _print_table(saved: SavedAnswer, limit: int | None) -> None:
+    """Print the first rows of an answer, on a terminal cut to its width."""
+    rows = saved.rows
+    if is_terminal(sys.stdout):
+        from incmrql.cli.tables import print_table
+
+        shown = rows[: _ON_A_TERMINAL if limit is None else limit]
+        print_table(saved.columns, shown)
+    else:
+        shown = rows[:limit]
+        for line in align_rows([saved.header, *saved.columns.cells(shown)]):
+            print_answer(line)
+    tell(f"answer after batch {saved.batch}: {_size(len(shown), len(rows))}")
 
 
-def _count(shown: int, all_: int) -> str:
-    rows = "1 row" if all_ == 1 else f"{all_:,} rows"
+def _size(shown: int, all_: int) -> str:
+    rows = count(all_, "row", "rows")
     return rows if shown == all_ else f"the first {shown:,} of {rows}; --limit shows more"

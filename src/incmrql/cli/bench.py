@@ -23,7 +23,12 @@ WRONG = 1
 @click.option(
     "--quick", is_flag=True, help="Run every experiment at reduced size (about 4 minutes)."
 )
-@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Number of timed rounds.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of timed rounds. [default: that of the experiment]",
+)
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "--iterate",
     type=click.Choice(["default", "exact", "recompute", "diffuse"]),
     default="default",
+    show_default=True,
     help="How the run will maintain loops.",
 )
 @allow_import

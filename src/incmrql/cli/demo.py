@@ -175,7 +175,10 @@ class _Stream:
 @click.command(short_help="Show how a query follows generated streams.")
 @click.argument("name", type=click.Choice(sorted(QUERIES)), default="join")
 def demo(name: str) -> None:
-    """Run the query NAME over generated streams, and show how each batch changes its answer."""
+    """Run a query over generated streams, and show how each batch changes its answer.
+
+    The query is join unless you name another one.
+    """
     from incmrql.api.session import Session
 
     click.echo(f"the query:\n\n{_indent(QUERIES[name].format(folder='.'))}\n")
@@ -190,9 +193,9 @@ def demo(name: str) -> None:
         click.echo(f"\n{large.rows:,} rows a stream, then {changes} changes a batch:\n")
         _Demo(name, Path(folder, "large"), session).play(large, shows=False)
     click.echo(
-        "\nwhere to look next: README.md for a first script of your own, docs/language.md for the"
-        "\nlanguage, docs/operations.md for running streams, docs/iteration.md for loops, and"
-        "\nincmrql run --help."
+        "\nwhere to look next: incmrql examples DIR copies scripts to try, incmrql run --help has"
+        "\nthe options of a run. README.md has a first script of your own, docs/language.md the"
+        "\nlanguage, docs/operations.md running streams, docs/iteration.md loops."
     )
 
 

@@ -7,6 +7,7 @@ found a difference · 70 a bug in incmrql · 130 interrupted.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -19,7 +20,9 @@ from incmrql.cli.answer import answer
 from incmrql.cli.bench import bench
 from incmrql.cli.check import check
 from incmrql.cli.demo import demo
+from incmrql.cli.examples import examples
 from incmrql.cli.explain import explain
+from incmrql.cli.health import health
 from incmrql.cli.run import run
 from incmrql.cli.state import state
 from incmrql.cli.terminal import tell
@@ -37,7 +40,19 @@ def commands() -> None:
     """Incremental queries on Spark: answers that stay up to date while their data change."""
 
 
-for command in (run, check, explain, try_, answer, state, verify, demo, bench):
+for command in (
+    run,
+    check,
+    explain,
+    try_,
+    answer,
+    health,
+    state,
+    verify,
+    demo,
+    examples,
+    bench,
+):
     commands.add_command(command)
 
 
@@ -48,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def status(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    logging.getLogger().addFilter(_is_no_interrupt)
     try:
         result = commands.main(arguments, prog_name="incmrql", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -72,6 +88,11 @@ def status(arguments: Sequence[str] | None = None) -> int:
         return DIFFERENT
     except Exception as error:
         return _report(error)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a log record is not py4j's traceback of a Ctrl-C, which we report ourselves."""
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 def _report(error: Exception) -> int:

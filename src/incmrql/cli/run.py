@@ -18,8 +18,8 @@ from incmrql.cli.options import (
     spark_settings,
     stream_options,
 )
-from incmrql.cli.streams import run_script
-from incmrql.cli.terminal import print_answer, tell
+from incmrql.cli.streams import Format, run_script
+from incmrql.cli.terminal import is_terminal, print_answer, starting_spark, tell
 
 if TYPE_CHECKING:
     from incmrql.api.scripts import Policy, ReadReport, Strict
@@ -63,6 +63,7 @@ _TERMINAL_LIMIT = 100
     "--quarantine",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("quarantine"),
+    show_default=True,
     help="Directory for lines that cannot be parsed.",
 )
 @allow_path
@@ -93,8 +94,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
     script = chosen_script(file, query)
     words = checked_words((file, *arguments) if query is not None and file else arguments)
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    most = limit if limit is not None else _TERMINAL_LIMIT if on_terminal else None
+    most = limit if limit is not None else _TERMINAL_LIMIT if is_terminal(sys.stdout) else None
     reported: set[str] = set()
 
     def shown(value: Value) -> str:
@@ -130,11 +130,15 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
         fast: FloatSums = "fast" if float_sums == "fast" else "exact"
         with Session(
-            master=master, conf=spark_settings(conf), float_sums=fast, allow_paths=allowed
+            master=master,
+            conf=spark_settings(conf),
+            float_sums=fast,
+            allow_paths=allowed,
+            on_start=starting_spark,
         ) as session:
             runnable = session.script(script, words, **settings)
             compiled = runnable.compiled
-            run_script(runnable, stream, shown, strict=strict, as_json=as_json)
+            run_script(runnable, stream, Format(shown, as_json, limit), strict=strict)
     if not compiled.items:
         is_empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if is_empty else "has only declarations: nothing to run"
@@ -157,8 +161,8 @@ def _is_given(option: str) -> bool:
 
 def _first(value: Value, limit: int | None) -> Value:
     """The first rows of a collection."""
-    from incmrql.values import Bag, sort_values
+    from incmrql.values import Bag, OrderedBag, shown_order
 
     if limit is None or not isinstance(value, list):
         return value
-    return Bag(sort_values(value)[:limit]) if isinstance(value, Bag) else value[:limit]
+    return OrderedBag(shown_order(value)[:limit]) if isinstance(value, Bag) else value[:limit]

@@ -12,15 +12,15 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
-from incmrql.cli.terminal import Console
-
 _NOTICE = b"stopped by SIGTERM; a batch that was not committed runs again at the next start\n"
+_SHOW_CURSOR = b"\x1b[?25h\r\n"
+"""What is drawn in place hides the cursor of a terminal, and does not get to show it again."""
 _RECHECK = 0.3
 """Seconds after which a signal during a commit checks again whether the commit is done."""
 
@@ -70,6 +70,8 @@ def end_now(own: Path | None) -> NoReturn:
     Java ends when its standard input is closed, and the workers end with it.
     """
     with suppress(OSError):
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)
         os.write(2, _NOTICE)
     if own is not None:
         shutil.rmtree(own, ignore_errors=True)
@@ -77,13 +79,16 @@ def end_now(own: Path | None) -> NoReturn:
 
 
 @contextmanager
-def stopping(console: Console, stop: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C set the stop event, so that the current batch is finished first."""
+def stopping(on_first: Callable[[], None], stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C set the stop event, so that the current batch is finished first.
+
+    A second one raises `KeyboardInterrupt`.  `on_first` tells the user what the first one does.
+    """
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
-        console.say("stopping after this batch")
+        on_first()
         stop.set()
 
     before = signal.signal(signal.SIGINT, ask)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,22 @@ import click
 
 from incmrql.cli.options import CONSOLE
 from incmrql.cli.signals import ending_by_signal, stopping
-from incmrql.cli.terminal import Console, Json, Live, Plain, print_answer, tell
+from incmrql.cli.terminal import (
+    Console,
+    Json,
+    Plain,
+    count,
+    is_terminal,
+    print_answer,
+    tell,
+)
 from incmrql.errors import DataError
 
 if TYPE_CHECKING:
     from incmrql.api.runs import Batch, Failures, Run, Verified
     from incmrql.api.scripts import Strict
     from incmrql.api.session import PreparedScript
+    from incmrql.cli.live import LivePrinter
     from incmrql.values import Value
 
 
@@ -29,7 +38,7 @@ _NOT_OF_FILES = ("R130", "R213", "R214", "R215", "R216")
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """The `Listener` of the command line: prints batches, answers and notices."""
+    """Prints batches, answers and notices line by line: for pipes, files and logs."""
 
     console: Console
     shows_changes: bool
@@ -52,7 +61,7 @@ class Printer:
         """Print whether the start rebuilt the state, and whether there is new input."""
         files, number = run.rebuilt_from, run.status.batch
         if files is not None:
-            self.console.say(f"state rebuilt from {'1 file' if files == 1 else f'{files:,} files'}")
+            self.console.say(f"state rebuilt from {count(files, 'file', 'files')}")
         if not run.is_idle():
             return
         if files is None:
@@ -64,6 +73,14 @@ class Printer:
         """Print the result of a verification."""
         self.console.say(str(verified))
 
+    def following(self, run: Run) -> AbstractContextManager[None]:  # noqa: ARG002 - for a terminal
+        """Do nothing: lines need no end."""
+        return nullcontext()
+
+    def stopping(self) -> None:
+        """Say what Ctrl-C does."""
+        self.console.say("stopping after this batch")
+
     def _printable(self, run: Run, item: int) -> Value:
         """The changes of an answer as a bag of rows and weights, or the whole answer."""
         from incmrql.values import Bag
@@ -71,17 +88,23 @@ class Printer:
         return Bag(run.changes(item)) if self.shows_changes else run.answer(item)
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How answers are printed."""
+
+    show: Callable[[Value], str]
+    """Formats an answer as a line."""
+    as_json: bool = False
+    limit: int | None = None
+    """The rows of an answer that the user asks for; None: as many as fit."""
+
+
 def run_script(
-    script: PreparedScript,
-    given: dict[str, Any],
-    show: Callable[[Value], str],
-    *,
-    strict: Strict,
-    as_json: bool,
+    script: PreparedScript, given: dict[str, Any], format_: Format, *, strict: Strict
 ) -> None:
     """Run a script on Spark: batch items once, and streaming items until the run is stopped.
 
-    `given` are the stream options of the command line; `show` formats a value as a line.
+    `given` are the stream options of the command line.
     """
     from incmrql.api.options import stream_options
     from incmrql.api.scripts import doubts
@@ -91,24 +114,29 @@ def run_script(
     folder = given["output"] if given["output"] != CONSOLE else None
     shows_changes = (given["mode"] or ("snapshot" if folder is None else "changes")) == "changes"
     mode = given["mode"] if folder is not None or given["output"] is None else None
+    printer = _printer(script, format_, shows_changes=shows_changes)
+    is_drawn = not isinstance(printer, Printer)
     options = replace(
         stream_options({**given, "output": folder, "mode": mode}),
         detach_output=given["output"] == CONSOLE,
         quarantine=script.settings["quarantine"].absolute(),
-        keep_changes=shows_changes and folder is None,
+        keep_changes=(shows_changes or is_drawn) and folder is None,
+        show_progress=is_drawn,
     )
     for note in script.plan_notes(options, strict):
         tell(note)
     _refuse_options(script, given)
-    console = _console(show, as_json=as_json, shows_changes=shows_changes)
-    printer = Printer(console, shows_changes)
-    run = script.run(options, lambda _item, value: print_answer(show(value)), printer)
+    run = script.run(options, lambda _item, value: print_answer(format_.show(value)), printer)
     if run is None:
         return
     with run, ending_by_signal(run, run.own_folder) as stop:
         run.prepare()  # starts Spark, which installs its own handler for Ctrl-C; ours comes after
-        printer.start(run)
-        with stopping(console, stop), _recovery_hints(run, has_checkpoint=run.own_folder is None):
+        with (
+            printer.following(run),
+            stopping(printer.stopping, stop),
+            _recovery_hints(run, has_checkpoint=run.own_folder is None),
+        ):
+            printer.start(run)
             run.follow(stop)
 
 
@@ -121,13 +149,22 @@ def _refuse_options(script: PreparedScript, given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
 
 
-def _console(show: Callable[[Value], str], *, as_json: bool, shows_changes: bool) -> Console:
-    if as_json:
-        return Json(show, "changes" if shows_changes else "answers")
-    if sys.stderr is not None and sys.stderr.isatty():
-        together = sys.stdout is not None and sys.stdout.isatty()
-        return Live(show, lambda: shutil.get_terminal_size().columns, together)
-    return Plain(show)
+def _printer(
+    script: PreparedScript, format_: Format, *, shows_changes: bool
+) -> Printer | LivePrinter:
+    """What prints the batches of a run: lines, JSON objects, or drawings on a terminal."""
+    if format_.as_json:
+        return Printer(Json(format_.show, "changes" if shows_changes else "answers"), shows_changes)
+    if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
+        return Printer(Plain(format_.show), shows_changes)
+    from incmrql.cli.live import LivePrinter
+
+    return LivePrinter(
+        limit=format_.limit,
+        shows_changes=shows_changes,
+        is_window=script.window,
+        show=None if is_terminal(sys.stdout) else format_.show,
+    )
 
 
 @contextmanager

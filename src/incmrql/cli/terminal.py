@@ -1,6 +1,6 @@
 """Output of the command line: answers on stdout, everything else on stderr.
 
-On a terminal the answer and a table of the newest batches are redrawn in place.
+`live` has what a terminal shows of a run.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 import unicodedata
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
@@ -44,6 +45,27 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+def is_terminal(stream: Any) -> bool:
+    """Whether an output goes to a terminal; one that is closed does not."""
+    return stream is not None and bool(stream.isatty())
+
+
+@contextmanager
+def starting_spark() -> Iterator[None]:
+    """Say on a terminal that Spark starts, and how long that took."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    click.echo("starting Spark ...", nl=False, err=True)
+    start = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        click.echo("", err=True)
+        raise
+    click.echo(f" {time.monotonic() - start:.1f} s", err=True)
+
+
 def tell(text: str) -> None:
     """Print a message on stderr."""
     click.echo(visible(text), err=True)
@@ -51,8 +73,7 @@ def tell(text: str) -> None:
 
 def print_answer(text: str) -> None:
     """Print an answer on stdout."""
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    click.echo(visible(text) if on_terminal else text)
+    click.echo(visible(text) if is_terminal(sys.stdout) else text)
 
 
 # --- Tables ---
@@ -60,7 +81,7 @@ def print_answer(text: str) -> None:
 
 def align_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line for each row, its cells in columns that are as wide as their widest cell."""
-    cells = [[_one_line(cell) for cell in row] for row in rows]
+    cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(
@@ -78,16 +99,14 @@ def width_of(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
-def _one_line(cell: str) -> str:
+def one_line(cell: str) -> str:
+    """A text on one line, with control characters escaped."""
     return visible(cell).replace("\n", "\\n").replace("\t", "\\t")
 
 
 # --- Batches of a stream ---
 
 
-_TABLE_ROWS = 8
-"""Batches in the table on a terminal."""
-_COLUMNS = ("batch", "rows in", "rows out", "changes", "state rows", "ms")
 _JSON = ("number", "files", "inserted", "deleted", "changed", "state_rows", "state_bytes")
 
 
@@ -167,60 +186,48 @@ class Json:
         tell(text)
 
 
-@dataclass(slots=True)
-class Live:
-    """The answers and a table of the newest batches, redrawn after each batch."""
-
-    show: Callable[[Any], str]
-    width: Callable[[], int]
-    answers_too: bool
-    """Whether stdout is the same terminal, so that answers are redrawn as well."""
-    lines: int = 0
-    """Lines above the cursor that the next batch redraws."""
-    newest: deque[BatchReport] = field(default_factory=lambda: deque(maxlen=_TABLE_ROWS))
-
-    def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
-        """Redraw the answers and the table."""
-        width = max(self.width(), 20)
-        self.newest.append(report)
-        self._clear()
-        for answer in answers:
-            text = self.show(answer)
-            print_answer(text)
-            if self.answers_too:
-                self.lines += sum(-(-max(len(line), 1) // width) for line in text.split("\n"))
-        sys.stdout.flush()
-        for line in table(self.newest):
-            tell(line[: width - 1])
-            self.lines += 1
-
-    def answers(self, number: int, answers: Sequence[Any]) -> None:  # noqa: ARG002 - not shown
-        """Print the answers; the next batch does not redraw them."""
-        for answer in answers:
-            print_answer(self.show(answer))
-
-    def say(self, text: str) -> None:
-        """Print a message above what is redrawn."""
-        tell(text)
-        self.lines = 0
-
-    def _clear(self) -> None:
-        if self.lines:
-            click.echo(f"\x1b[{self.lines}F\x1b[J", nl=False, err=True)
-        self.lines = 0
-
-
 def summary(report: BatchReport) -> str:
     """One line that describes a batch."""
-    bad = f"{report.bad.bad:,} lines left out; " if report.bad.bad else ""
+    bad = f"{count(report.bad.bad, 'line', 'lines')} left out; " if report.bad.bad else ""
     return (
-        f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out; {bad}"
-        f"{report.changed:,} changes; {report.state_rows:,} rows of state; {_read(report)}"
-        f"{report.seconds * 1000:,.0f} ms{''.join(map(_loop, report.loops))}"
+        f"batch {report.number}: {count(report.inserted, 'row', 'rows')} in, "
+        f"{report.deleted:,} out; {bad}{count(report.changed, 'change', 'changes')}; "
+        f"{count(report.state_rows, 'row', 'rows')} of state; {read_summary(report)}"
+        f"{report.seconds * 1000:,.0f} ms{loop_summary(report)}"
     )
 
 
-def _read(report: BatchReport) -> str:
+def count(number: int, one: str, several: str) -> str:
+    """A number of things: `1 row`, `1,234 rows`."""
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: `28 ms`, `3.1 s`, `4 min`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.{1 if seconds < 10 else 0}f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} days"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes as people say it."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
+
+
+def loop_summary(report: BatchReport) -> str:
+    """How loops were maintained, for the end of a line."""
+    return "".join(map(_loop, report.loops))
+
+
+def read_summary(report: BatchReport) -> str:
     """How many rows were read from whole groups and tables, if any."""
     by = report.read_by_scope
     kinds = [f"{by[scope]:,} of {scope}" for scope in ("groups", "tables") if by[scope]]
@@ -229,20 +236,6 @@ def _read(report: BatchReport) -> str:
 
 def _loop(loop: LoopWork) -> str:
     """How a loop was maintained, for the end of the line."""
-    steps = "1 step" if loop.steps == 1 else f"{loop.steps:,} steps"
+    steps = count(loop.steps, "step", "steps")
     error = "" if loop.error is None else f", {loop.error['kind']} {loop.error['figure']:.3g}"
     return f"; loop: {loop.way}, {steps}{error} ({loop.reason})"
-
-
-def table(reports: Sequence[BatchReport] | deque[BatchReport]) -> list[str]:
-    """The lines of a table with one row per batch."""
-    rows = [
-        (r.number, r.inserted, r.deleted, r.changed, r.state_rows, round(r.seconds * 1000))
-        for r in reports
-    ]
-    shown = [_COLUMNS, *[tuple(f"{value:,}" for value in row) for row in rows]]
-    widths = [max(len(row[place]) for row in shown) for place in range(len(_COLUMNS))]
-    return [
-        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        for row in shown
-    ]

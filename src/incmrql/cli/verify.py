@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from incmrql.cli.options import allow_import, allow_path, spark_settings
-from incmrql.cli.terminal import tell
+from incmrql.cli.terminal import starting_spark, tell
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -52,7 +52,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
 
     settings = spark_settings(conf)
     saved = SavedRun(checkpoint, modules, allowed)
-    with Session(master=master, conf=settings) as session:
+    with Session(master=master, conf=settings, on_start=starting_spark) as session:
         try:
             verified = saved.verify(session, against=against, on_notice=tell)
         except DifferenceFound as problem:

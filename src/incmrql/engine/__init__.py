@@ -5,7 +5,8 @@
 * `store` has state tables: sorted segments, found by binary search and merged by adding.
 * `columns` has values as columns: layouts, keys, accumulators, pinned functions.
 * `batch` runs a whole batch in one task, `stages` the same in several; `messages` travel to tasks
-  and back; `replacement` writes how the answers of two programs differ.
+  and back, `progress` on the way; `replacement` takes readers to the answer of another program.
+* `snapshots` has whole answers as tables, for the driver.
 
 Start with `batch`, then `program`.
 """

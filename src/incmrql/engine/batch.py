@@ -27,6 +27,7 @@ from incmrql.engine.messages import (
 from incmrql.engine.operators.answers import bucket_rows, whole_answer
 from incmrql.engine.outputs import shown_values, write_part, write_values
 from incmrql.engine.program import StepWork, run_steps
+from incmrql.engine.progress import ProgressFile
 from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
 from incmrql.engine.store.tables import Reader, StateTable, WritePlan, plan_writes
 from incmrql.io.by_row import by_row_count
@@ -59,9 +60,11 @@ def run_batch(compiled: CompiledProgram, request: BatchRequest) -> tuple[Reading
     """Run a whole batch in this task."""
     reading = Reading(attempt=request.attempt)
     inputs: dict[int, list[Rows]] = {}
-    bad = BadRowWriter(request.quarantine, request.names)
+    bad, progress = BadRowWriter(request.quarantine, request.names), ProgressFile(request.progress)
     for file in request.files:
-        inputs.setdefault(file.place, []).extend(read_rows(compiled, file, reading, bad))
+        rows = read_rows(compiled, file, reading, bad, progress)
+        inputs.setdefault(file.place, []).extend(rows)
+    progress.close()
     reading.quarantined = bad.close()
     crash_here("task-read", request.number)
     start = time.perf_counter()
@@ -74,10 +77,15 @@ def run_batch(compiled: CompiledProgram, request: BatchRequest) -> tuple[Reading
 
 
 def read_rows(
-    compiled: CompiledProgram, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
+    compiled: CompiledProgram,
+    file: InputFile,
+    reading: Reading,
+    bad: BadRowWriter | None = None,
+    progress: ProgressFile | None = None,
 ) -> Iterator[Rows]:
     """The rows of a file; counts and notices go to `reading`, bad rows to `bad`."""
     start, by_row = time.perf_counter(), by_row_count()
+    progress = progress or ProgressFile("")
     compiled.paths.check(file.path)
     stream = stream_at(compiled.program, file.place)
     script = compiled.program.script
@@ -90,12 +98,14 @@ def read_rows(
         if is_kept and bad is not None:
             bad.add(chunk.bad)
         reading.notice(file.place, chunk.noticed)
+        progress.note(len(rows), chunk.size, file.size)
         reading.seconds += time.perf_counter() - start
         reading.by_row += by_row_count() - by_row
         if len(rows):
             yield rows
         start, by_row = time.perf_counter(), by_row_count()
     check_unchanged(file)
+    progress.end_file(file.size)
     reading.seconds += time.perf_counter() - start
 
 
@@ -228,11 +238,11 @@ def _write_outputs(  # noqa: PLR0913, PLR0917 (everything that a batch has compu
             for bucket in buckets:
                 whole = bucket_rows(answer, bucket, after)
                 if len(whole):
-                    shown = _output_rows(answer, whole, context.env)
+                    shown = output_rows(answer, whole, context.env)
                     file = write_part(folder, f"{name}-{bucket}", answer, shown, target)
                     yield Part(number, *file)
         elif len(rows):
-            shown = rows if target.mode == "rows" else _output_rows(answer, rows, context.env)
+            shown = rows if target.mode == "rows" else output_rows(answer, rows, context.env)
             yield Part(number, *write_part(folder, name, answer, shown, target))
 
 
@@ -265,7 +275,7 @@ def answer_rows(answer: PhysicalOutput, bucket: int, context: BatchContext) -> R
     An answer in one place is in bucket 0.
     """
     if not answer.is_single:
-        return _output_rows(answer, bucket_rows(answer, bucket, context), context.env)
+        return output_rows(answer, bucket_rows(answer, bucket, context), context.env)
     value = whole_answer(answer, context) if bucket == 0 else None
     if answer.output.part is None:
         rows = of_values([(value, 1)] if bucket == 0 else [], answer.layout)
@@ -274,7 +284,7 @@ def answer_rows(answer: PhysicalOutput, bucket: int, context: BatchContext) -> R
         rows = of_values([(row, weight) for _, row, weight in placed], answer.layout)
         if answer.is_placed:
             rows = rows.with_columns(pa.array([place for place, _, _ in placed], pa.int64()))
-    return _output_rows(answer, rows, context.env)
+    return output_rows(answer, rows, context.env)
 
 
 def _with_positions(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]:
@@ -286,7 +296,7 @@ def _with_positions(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]
         place += 1 + len(others)
 
 
-def _output_rows(answer: PhysicalOutput, rows: Rows, env: Environment) -> Rows:
+def output_rows(answer: PhysicalOutput, rows: Rows, env: Environment) -> Rows:
     """Rows of an answer with a column for each field, and the position in a list."""
     if answer.shown is None:
         return rows

@@ -89,6 +89,8 @@ class InputChunk:
     table: Any
     bad: tuple[BadRow, ...] = ()
     noticed: SourceFacts = field(default_factory=SourceFacts)
+    size: int = 0
+    """The bytes of the file that it was read from, where that is known."""
 
 
 def read_file(
@@ -105,7 +107,10 @@ def read_file(
     negative = file.deletes != bool(file.retracts)
     for chunk in _chunks(stream, data, file, parser):
         table = _table(chunk, stream, -1 if negative else 1)
-        yield InputChunk(table) if file.retracts else InputChunk(table, chunk.bad, chunk.facts)
+        if file.retracts:
+            yield InputChunk(table, size=chunk.size)
+        else:
+            yield InputChunk(table, chunk.bad, chunk.facts, chunk.size)
     check_unchanged(file)
 
 

@@ -51,6 +51,8 @@ class BatchRequest:
     """The directory for unreadable lines of sources with `on_error: quarantine`."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The paths as the user wrote them, by absolute path, where the two differ."""
+    progress: str = ""
+    """The directory in which tasks note what they have read; "" if nobody asks."""
 
     def as_json(self) -> dict[str, Any]:
         """The request as JSON data."""
@@ -67,6 +69,7 @@ class BatchRequest:
             "offloading": self.offloading.as_json(),
             "quarantine": self.quarantine,
             "names": dict(self.names),
+            "progress": self.progress,
         }
 
     @staticmethod

@@ -15,7 +15,6 @@ from incmrql.engine.columns.rows import Rows, from_table, of_values, to_table, t
 from incmrql.engine.compile.physical import PhysicalOutput
 from incmrql.engine.messages import Format, Target
 from incmrql.io.arrow.columns import WEIGHT, column_values, parts_of
-from incmrql.io.writers import dump
 from incmrql.types.model import LONG, Record, Type, list_of
 from incmrql.values import Record as RecordValue
 from incmrql.values import Value
@@ -44,11 +43,15 @@ def write_values(
     folder: Path, name: str, answer: PhysicalOutput, value: Value, format_: Format
 ) -> PartFile:
     """Write a whole answer to one file: its rows in order, or the single value."""
-    element = answer.output.element
-    values = [value] if answer.output.part is None else value or []
-    rows = of_values([(row, 1) for row in values], of_rows(element, packed=False))
     target = Target(0, "", "snapshot", format_)
-    return _write_rows(folder / f"{name}.{format_}", rows, answer.output.row, target)
+    path = folder / f"{name}.{format_}"
+    return _write_rows(path, rows_of_value(answer, value), answer.output.row, target)
+
+
+def rows_of_value(answer: PhysicalOutput, value: Value) -> Rows:
+    """A whole answer as rows: its elements in order, or the single value."""
+    values = [value] if answer.output.part is None else value or []
+    return of_values([(row, 1) for row in values], of_rows(answer.output.element, packed=False))
 
 
 def _write_rows(path: Path, rows: Rows, row_type: Type, target: Target) -> PartFile:
@@ -60,6 +63,8 @@ def _write_rows(path: Path, rows: Rows, row_type: Type, target: Target) -> PartF
         columns.append(pa.array(rows.weights))
     if target.format == "parquet":
         return _write_parquet(path, pa.table(columns, names=[name for name, _ in fields]))
+    from incmrql.io.writers import dump  # workers that write Parquet do without
+
     record = Record(tuple(fields))
     lists = [column_values(c, t) for c, (_, t) in zip(columns, fields, strict=True)]
     values = [RecordValue.of(record.names, list(items)) for items in zip(*lists, strict=True)]
@@ -77,9 +82,12 @@ def _write_parquet(path: Path, table: Any) -> PartFile:
     return path.name, table.num_rows, path.stat().st_size
 
 
-def read_rows(path: Path, answer: PhysicalOutput) -> list[tuple[Value, int]]:
-    """The rows, with their weights, of a file written in mode `rows`."""
-    return shown_values(from_table(pq.ParquetFile(path).read()), answer)
+def read_rows(
+    path: Path, answer: PhysicalOutput, most: int | None = None
+) -> list[tuple[Value, int]]:
+    """The first rows, or all, with their weights, of a file written in mode `rows`."""
+    table = pq.ParquetFile(path).read()
+    return shown_values(from_table(table if most is None else table.slice(0, most)), answer)
 
 
 def shown_values(rows: Rows, answer: PhysicalOutput) -> list[tuple[Value, int]]:

@@ -26,6 +26,7 @@ from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.operators.answers import answer_gather, answer_meet, answer_slots
 from incmrql.engine.operators.base import StatefulOp
 from incmrql.engine.program import StepWork
+from incmrql.engine.progress import ProgressFile
 from incmrql.engine.store.content import SortedRows, merge
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import by_bucket
@@ -126,11 +127,11 @@ def read_stage(
     route = Route(compiled.physical)
     context = batch_context(compiled, request, request.tables)
     reading = Reading(attempt=request.attempt)
-    bad = BadRowWriter(request.quarantine, request.names)
+    bad, progress = BadRowWriter(request.quarantine, request.names), ProgressFile(request.progress)
     worked = StepWork.of(len(compiled.physical.steps))
     outbox = _Outbox(route, request)
     for file in files:
-        for rows in read_rows(compiled, file, reading, bad):
+        for rows in read_rows(compiled, file, reading, bad, progress):
             change = compiled.physical.source(file.place).ledger_delta([rows], context)
             if change is not None:
                 yield from outbox.put(("ledger", file.place, 0), change)
@@ -145,6 +146,7 @@ def read_stage(
         for name in route.single_names():
             yield Message(0, name, merge_all(route.schema(name), []))
     yield from outbox.all()
+    progress.close()
     reading.quarantined = bad.close()
     crash_here("task-sent", request.number)
     yield reading

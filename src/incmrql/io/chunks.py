@@ -6,7 +6,7 @@ The rows, weights and bad rows of all chunks of a file are, in order, those of `
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any as Arrow
@@ -37,6 +37,8 @@ class Chunk:
     weights: Arrow
     bad: tuple[BadRow, ...] = ()
     facts: SourceFacts = field(default_factory=SourceFacts)
+    size: int = 0
+    """The bytes of text that it was read from, where that is known."""
 
 
 def read_chunks(spec: ReadSpec, part: FileSplit) -> Iterator[Chunk]:
@@ -144,7 +146,7 @@ def _text_chunks(spec: ReadSpec, reader: VectorReader) -> Iterator[Chunk]:
     blocks, parser, place = reader.blocks(), reader.parser, reader.split.display_path
     for block in blocks:
         split_block = parser.split_block(block)
-        yield _block_chunk(spec, parser, split_block, place)
+        yield replace(_block_chunk(spec, parser, split_block, place), size=len(block.data))
         if split_block.first_dependent is not None:
             yield from row_chunks(spec, parser.read_rows(split_block.rest(blocks)), place)
 

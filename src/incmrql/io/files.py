@@ -172,11 +172,27 @@ def _open_stream(path: Path) -> BinaryIO:
             return path.open("rb")
 
 
+CURRENT: Final = "current.parquet"
+"""The file of an output directory that holds the whole answer, beside the batches that made it."""
+
+
+def is_current_answer(folder: str | Path, name: str) -> bool:
+    """Whether a file repeats the answer that the `batch=N` directories beside it add up to.
+
+    Whoever reads the directory as data must not read it.
+    """
+    return name == CURRENT and any(other.startswith("batch=") for other in os.listdir(folder))
+
+
 def _below(folder: Path) -> list[Path]:
     files: list[Path] = []
     for directory, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
-        candidates = (Path(directory, name) for name in names if not name.startswith(_HIDDEN))
+        candidates = (
+            Path(directory, name)
+            for name in names
+            if not (name.startswith(_HIDDEN) or is_current_answer(directory, name))
+        )
         files.extend(file for file in candidates if _is_file(file))
     return sorted(files, key=lambda file: file.parts)
 

@@ -4,8 +4,8 @@
     .json, .jsonl   a JSON document per line
     other endings   a value per line, in MRQL's own notation
 
-A collection is written row by row, a bag in canonical order; any other value is one row.  A
-second ending .gz, .bz2, .xz or .zst compresses.  Files are replaced whole or not at all.
+A collection is written row by row, a bag in the order in which it is shown; any other value is one
+row.  A second ending .gz, .bz2, .xz or .zst compresses.  Files are replaced whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from incmrql.io.json.values import dump_json
 from incmrql.io.parquet import write_parquet
 from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Collection, Record, Tuple, Type
-from incmrql.values import Bag, LocalTime, Months, Value, canonical, show, sort_values
+from incmrql.values import Bag, LocalTime, Months, Value, canonical, show, shown_order
 from incmrql.values.notation import show_float
 from incmrql.values.spans import span_text
 
@@ -68,7 +68,7 @@ def store(path: str | Path, value: Value, type_: Type) -> None:
 def _rows(value: Value, type_: Type) -> tuple[list[Value], Type]:
     if not isinstance(type_, Collection) or value is None:
         return [value], type_
-    return sort_values(value) if isinstance(value, Bag) else list(value), type_.element
+    return shown_order(value) if isinstance(value, Bag) else list(value), type_.element
 
 
 def _csv_lines(rows: list[Value], element: Type) -> Iterator[str]:
@@ -92,6 +92,17 @@ def _columns(row: Value, element: Type) -> tuple[Value, ...]:
 
 def _csv_field(value: Value) -> str:
     """A basic value as a source reads it, anything else in MRQL's notation."""
+    is_quoted = isinstance(value, str) or not _is_basic(value)
+    return _csv_text(plain_text(value)) if is_quoted else plain_text(value)
+
+
+def _is_basic(value: Value) -> bool:
+    basic = bool | int | float | Decimal | date | timedelta | bytes
+    return value is None or isinstance(value, basic)
+
+
+def plain_text(value: Value) -> str:
+    """A basic value without quotes or the name of its type; anything else in MRQL's notation."""
     match value:
         case None:
             return ""
@@ -104,7 +115,7 @@ def _csv_field(value: Value) -> str:
         case float():
             return show_float(value)
         case str():
-            return _csv_text(value)
+            return value
         case Decimal():
             return f"{value:f}"
         case LocalTime():
@@ -118,7 +129,7 @@ def _csv_field(value: Value) -> str:
         case date():
             return value.isoformat()
         case _:
-            return _csv_text(show(value))
+            return show(value)
 
 
 def _csv_text(text: str) -> str:

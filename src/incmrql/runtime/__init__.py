@@ -4,7 +4,8 @@
 * `checkpoint` is the directory from which a killed program resumes.
 * `feeds` turn whatever arrives into files that do not change; `sinks` publish answers.
 * `verify` compares an answer with what is `expected` by all `ingested` rows (`replay`).
-* `options` and `user_options` say how a program runs, `report` how it ran.
+* `options` and `user_options` say how a program runs, `report` and `history` how it ran, `progress`
+  how it goes.
 
 Start with `driver`, then `checkpoint.manifests`.
 """

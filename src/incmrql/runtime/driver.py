@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,10 @@ from incmrql.engine.batch import CompiledProgram, answer_value
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import BagSummary, BatchRequest, Target, tables_of_json
-from incmrql.engine.outputs import read_rows
 from incmrql.engine.store.compaction import CompactionTask
 from incmrql.engine.store.segments import Segment
 from incmrql.engine.store.tables import StateTable
-from incmrql.errors import CheckpointError, DataError
+from incmrql.errors import CheckpointError, DataError, IncmrqlError
 from incmrql.io.files import ANYWHERE
 from incmrql.plan.program import Program, Stream
 from incmrql.runtime.arithmetic import Failure, Watched, failures, refuse_failures
@@ -62,6 +62,7 @@ from incmrql.runtime.feeds.removal import (
 )
 from incmrql.runtime.feeds.spooled import Arrivals, Feed
 from incmrql.runtime.options import StreamOptions
+from incmrql.runtime.progress import BatchProgress
 from incmrql.runtime.reach import (
     NamedFiles,
     Reach,
@@ -74,6 +75,7 @@ from incmrql.runtime.report import BatchReport, report_of
 from incmrql.runtime.sinks import folders as sinks
 from incmrql.runtime.sinks.batches import BatchOutputs
 from incmrql.runtime.sinks.binding import SinkBinding, bind, refuse_used
+from incmrql.runtime.sinks.current import CurrentAnswers
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.clusters import check_executors
 from incmrql.spark.stream_job import JobResult, StreamJob
@@ -127,12 +129,15 @@ class Driver:
         physical = compile_program(program, keep_answer=self.options.keep_answer)
         self.compiled = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
         self.watched = Watched(self.compiled, checkpoint.absolute() / "runs", self._summarize)
+        self.state = State(-1, {})
         self.feeds: list[Feed] = []
         self.binding = SinkBinding(())
         self._spark = spark
         self._job: StreamJob | None = None
         self.checkpoint = Checkpoint(checkpoint, self.compiled.physical.schemas)
         self.outputs = BatchOutputs(self.checkpoint, len(program.outputs), self.options.quarantine)
+        self.current = CurrentAnswers(self.checkpoint, self.compiled)
+        self.progress = BatchProgress(self.checkpoint.work, is_shown=self.options.show_progress)
         self.compactor = Compactor(self._merge, self.options.inline, self.checkpoint.attempt)
         self.lock: Lock | None = None
         self._description = {
@@ -159,7 +164,7 @@ class Driver:
         known = self.checkpoint.description()
         check_state_options(self.checkpoint, known, self._description)
         needs_rebuild(self.checkpoint, known, self._description, "refuse")
-        state = self.checkpoint.committed_state()
+        state = self.checkpoint.committed_state(self.options.as_of)
         if self.options.check_runs:
             self.checkpoint.check_runs(state)
         self.archive = Archive(self.checkpoint.input / "archive", read_only=True)
@@ -181,6 +186,8 @@ class Driver:
                 check_answer_kept(self.compiled.physical.answers[sink.answer])
         refuse_used(self.binding.fresh if has_batches else self.binding.sinks)
         check_outputs(checkpoint, self.binding.sinks, self.compiled.paths)
+        if not options.window and options.keep_answer:
+            self.current.bind(self.binding.sinks)
         refuse_overlaps(program, checkpoint.folder, self.binding.sinks, options.quarantine)
         keep = options.keep_input
         self.archive = Archive(
@@ -211,6 +218,7 @@ class Driver:
         exempt_from_checks(self.feeds, self._removals)
         if any(file.retracts and file.place in growing for file in self._removals):
             self._change_program((), rebuild=True, removed=self._removals)
+        self.current.write(self.state, now=True)
 
     def __enter__(self) -> Driver:
         return self
@@ -220,6 +228,9 @@ class Driver:
 
     def close(self) -> None:
         """Close the sources and release the checkpoint."""
+        if self.lock is not None:
+            with suppress(IncmrqlError, OSError):  # the next start writes it
+                self.current.write(self.state, now=True)
         for feed in self.feeds:
             feed.close()
         self.compactor.close()
@@ -251,7 +262,12 @@ class Driver:
             self.checkpoint.check_runs(self.state)
         self.outputs.publish(self.state)
         self.outputs.remove_leftovers(self.state, self.sinks)
-        self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open)
+        self._clean()
+
+    def _clean(self) -> None:
+        """Remove files of the checkpoint that nobody needs any more."""
+        keep = self.options.keep_batches
+        self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open, keep)
 
     def answer(self, number: int = 0) -> Value:
         """An answer after the last batch, computed from the state without a job."""
@@ -259,18 +275,10 @@ class Driver:
         runs = self.checkpoint.runs.absolute()
         return answer_value(self.compiled, number, self.state.tables, runs)
 
-    def changes(self, number: int = 0) -> list[tuple[Value, int]]:
-        """The changes of an answer by the last batch; empty if changes are not kept.
-
-        Only the parts that the manifest names count: abandoned attempts of tasks may have left
-        others beside them.
-        """
-        answer, kept = self.compiled.physical.answers[number], self.state.changes
-        if not kept:
-            return []
-        folder = self.outputs.changes_folder(self.state.number, kept["attempt"], number)
-        parts = [read_rows(folder / part, answer) for part in kept["parts"][number]]
-        return [row for part in parts for row in part]
+    def changes(self, number: int = 0, most: int | None = None) -> list[tuple[Value, int]]:
+        """The first changes, or all, of an answer by the last batch; empty if none are kept."""
+        answer = self.compiled.physical.answers[number]
+        return self.outputs.changes(self.state, number, answer, most)
 
     # --- batches ---------------------------------------------------------------------------
 
@@ -306,6 +314,7 @@ class Driver:
             most = self.options.max_files_per_batch
             files = batch_files.next_files(self.poll().files, most, self._is_streaming)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
+                self.current.write(self.state, now=True)
                 return None
             files = self._spool_files(files)
         return self.run_batch(files)
@@ -371,7 +380,8 @@ class Driver:
             read = tuple(file for file in files if not (is_skipped or file.forgotten))
             request = self._request(number, attempt, read, targets)
             request = replace(request, quarantine=bad, names=batch_files.names_of(files))
-            result = self._run(request)
+            with self.progress.follow(request) as followed:
+                result = self._run(followed)
             result = replace(result, reading=batch_files.as_named(result.reading, files))
             ran = time.perf_counter()
             crash_here("runs", number)
@@ -464,6 +474,7 @@ class Driver:
         try:
             self.checkpoint.sync()
             published = self.outputs.publish(self.state)
+            self.current.write(self.state)
         finally:
             self.is_committing = False
         crash_here("publish", number)
@@ -484,7 +495,7 @@ class Driver:
             if not (self.options.window and feed.place in invariant):
                 feed.acknowledge([pair for pair in ingested if pair[0].place == feed.place])
         if number % _CLEAN_EVERY == 0:
-            self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open)
+            self._clean()
             self.archive.clean(number)
 
     def _request(

@@ -19,6 +19,8 @@ class StreamOptions(UserOptions):
 
     keep_changes: bool = False
     """Whether the changes of the last batch are kept, so that they can be read."""
+    show_progress: bool = False
+    """Whether tasks note how much they have read, so that a front end can show it."""
     detach_output: bool = False
     """If no output is named now: end the recorded output instead of continuing it."""
     quarantine: Path | None = None
@@ -33,6 +35,8 @@ class StreamOptions(UserOptions):
     """Seconds before files that no manifest names are removed."""
     paths: Paths = ANYWHERE
     """Where sources and outputs may be, besides the checkpoint."""
+    as_of: int | None = None
+    """For whoever only reads: the batch whose state is read; None: the last one."""
     reads_sources: bool = True
     """Whether sources are opened; a command that only rewrites a checkpoint does not."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,11 @@ class BatchReport:
     """The rows for which arithmetic fails after the batch; None if failures are not tracked."""
     noticed: Mapping[int, SourceFacts] = field(default_factory=dict)
     """Facts about the rows that were read, by the index of their source."""
+    lag: float | None = None
+    """Seconds from the last write to the oldest file of the batch until the batch was published.
+
+    None without files, and for the first batch, which reads what was there before.
+    """
 
 
 def report_of(
@@ -143,7 +149,14 @@ def report_of(
         seconds=whole,
         outputs=tuple(outputs),
         noticed={int(place): noticed for place, noticed in reading.noticed.items()},
+        lag=_lag(files) if state.number else None,
     )
+
+
+def _lag(files: Sequence[InputFile]) -> float | None:
+    """The age of the oldest file."""
+    oldest = min((file.origin or file).modified for file in files) if files else None
+    return None if oldest is None else max(0.0, time.time() - oldest / 1e9)
 
 
 def _bad(reading: Reading) -> ReadReport:
@@ -163,9 +176,10 @@ class Batch:
         report: BatchReport,
         load: Callable[[int], list[tuple[Value, int]]],
         number_of: Callable[[int | str], int],
+        show: Callable[[Batch], str] = repr,
     ) -> None:
         self.report = report
-        self._load, self._number_of = load, number_of
+        self._load, self._number_of, self._show = load, number_of, show
         self._changes: dict[int, list[tuple[Value, int]]] = {}
 
     @property
@@ -206,6 +220,9 @@ class Batch:
             f"Batch(number={report.number}, rows_in={report.rows_in}, "
             f"changed={report.changed}, seconds={report.seconds:.3f})"
         )
+
+    def _repr_html_(self) -> str:
+        return self._show(self)
 
 
 @dataclass(frozen=True, slots=True)

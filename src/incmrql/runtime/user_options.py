@@ -114,6 +114,12 @@ class UserOptions:
         metavar="ALL|N|NONE",
         read=kept_input,
     )
+    keep_batches: int = option(
+        10,
+        "Keep the state of the last N batches, to look at it or to roll back. [default: 10]",
+        metavar="N",
+        least=0,
+    )
     skip_batch: int | None = option(
         None, "Skip batch N and mark its files as ingested.", metavar="N", least=0
     )
@@ -157,7 +163,7 @@ class UserOptions:
     iterate: Literal["default", "exact", "recompute", "diffuse"] = option(
         "default",
         "How to maintain loops. default is exact, or reruns a loop where that costs less; "
-        "diffuse is approximate, with an error bound.",
+        "diffuse is approximate, with an error bound. [default: default]",
     )
     tolerance: float | None = option(
         None, "With diffuse, rerun a loop when its relative error reaches X.", metavar="X", above=0

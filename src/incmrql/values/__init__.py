@@ -9,8 +9,16 @@
 Start with `data`, then `canonical`.
 """
 
-from incmrql.values.canonical import canonical, compare, decode, encode, identical, sort_values
-from incmrql.values.data import UTC, Bag, Data, LocalTime, Map, Months, Record, Value
+from incmrql.values.canonical import (
+    canonical,
+    compare,
+    decode,
+    encode,
+    identical,
+    shown_order,
+    sort_values,
+)
+from incmrql.values.data import UTC, Bag, Data, LocalTime, Map, Months, OrderedBag, Record, Value
 from incmrql.values.exact import ExactSum, average, exact_sum, stddev, sum_floats, variance
 from incmrql.values.hashing.scalar import bucket, hash64
 from incmrql.values.notation import read, show
@@ -23,6 +31,7 @@ __all__ = [
     "LocalTime",
     "Map",
     "Months",
+    "OrderedBag",
     "Record",
     "Value",
     "average",
@@ -36,6 +45,7 @@ __all__ = [
     "identical",
     "read",
     "show",
+    "shown_order",
     "sort_values",
     "stddev",
     "sum_floats",

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from incmrql.errors import InternalError
 from incmrql.values import encoding
-from incmrql.values.data import Bag, Data, LocalTime, Months, Record, Value
+from incmrql.values.data import Bag, Data, LocalTime, Months, OrderedBag, Record, Value
 from incmrql.values.encoding import encode
 from incmrql.values.numbers import normal
 
@@ -39,6 +39,11 @@ def compare(a: Value, b: Value) -> int:
 def sort_values(values: Iterable[Value]) -> list[Value]:
     """The values in canonical order."""
     return sorted(values, key=encode)
+
+
+def shown_order(bag: Bag) -> list[Value]:
+    """The elements of a bag as they are shown: in its own order if it has one, else canonical."""
+    return list(bag) if isinstance(bag, OrderedBag) else sort_values(bag)
 
 
 def canonical(value: Value) -> Value:
@@ -201,4 +206,4 @@ _DECODERS: Final[dict[bytes, Decoder]] = {
     encoding.DURATION: _decode_duration,
 }
 
-__all__ = ["canonical", "compare", "decode", "encode", "identical", "sort_values"]
+__all__ = ["canonical", "compare", "decode", "encode", "identical", "shown_order", "sort_values"]

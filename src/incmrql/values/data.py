@@ -18,9 +18,11 @@ canonical bytes are equal (`encoding.py`), and `Record`, `Bag` and `Data` compar
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
 from incmrql.errors import InternalError
 from incmrql.values.encoding import (
@@ -145,8 +147,11 @@ class Record(Mapping[str, Value]):
         return b"".join(parts)
 
     def __eq__(self, other: object) -> bool:
+        """Records are compared as values; with a dict, names and fields as Python has them."""
         if isinstance(other, Record):
             return self._names == other._names and self.encode_() == other.encode_()
+        if isinstance(other, dict):
+            return dict(self) == other
         return NotImplemented
 
     def __hash__(self) -> int:
@@ -171,7 +176,10 @@ class Map(dict[Value, Value]):
 
 
 class Bag(list[Value]):
-    """A collection without order: two bags are equal when they hold the same elements."""
+    """A collection without order: two bags are equal when they hold the same elements.
+
+    A list equals a bag if it has the same elements in any order, by Python's `==`.
+    """
 
     __slots__ = ()
 
@@ -185,6 +193,8 @@ class Bag(list[Value]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Bag):
             return len(self) == len(other) and self.encode_() == other.encode_()
+        if isinstance(other, list):
+            return len(self) == len(other) and _have_same_elements(self, other)
         return NotImplemented
 
     def __ne__(self, other: object) -> bool:
@@ -194,7 +204,38 @@ class Bag(list[Value]):
     __hash__ = None
 
     def __repr__(self) -> str:
-        return f"Bag({super().__repr__()})"
+        if len(self) <= _MOST_SHOWN:
+            return f"Bag({super().__repr__()})"
+        first = ", ".join(map(repr, islice(self, _FIRST_SHOWN)))
+        return f"Bag([{first}, ...]: {len(self):,} elements)"
+
+
+_MOST_SHOWN: Final = 1000
+"""A bag with more elements is not shown as a whole."""
+_FIRST_SHOWN: Final = 20
+
+
+def _have_same_elements(bag: Bag, elements: list[Any]) -> bool:
+    """Whether a bag and a list of the same length have equal elements, as often as each other."""
+    try:
+        return Counter(bag) == Counter(elements)
+    except TypeError:  # an element that has no hash
+        remaining = list(elements)
+    for element in bag:
+        try:
+            remaining.remove(element)
+        except ValueError:
+            return False
+    return True
+
+
+class OrderedBag(Bag):
+    """A bag whose elements stand in the order in which a query asks to see them.
+
+    The order is no part of the value, as that of `ORDER BY` is no part of a table.
+    """
+
+    __slots__ = ()
 
 
 class Data:
@@ -238,4 +279,15 @@ class Data:
         return f"{self.constructor}({self.content!r})"
 
 
-__all__ = ["UTC", "Bag", "Data", "Decimal", "LocalTime", "Map", "Months", "Record", "Value"]
+__all__ = [
+    "UTC",
+    "Bag",
+    "Data",
+    "Decimal",
+    "LocalTime",
+    "Map",
+    "Months",
+    "OrderedBag",
+    "Record",
+    "Value",
+]

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from incmrql.errors import InternalError
-from incmrql.values.canonical import canonical, sort_values
+from incmrql.values.canonical import canonical, shown_order
 from incmrql.values.data import Bag, Data, LocalTime, Map, Months, Record, Value
 from incmrql.values.encoding import encode
 from incmrql.values.numbers import LONG, fits, normal
@@ -48,7 +48,7 @@ def show(value: Value, limit: int | None = None) -> str:
     """The value as text; `limit` is the maximum number of elements of the outermost collection."""
     if limit is None or not isinstance(value, list) or len(value) <= limit:
         return _show(value)
-    elements = sort_values(value) if isinstance(value, Bag) else value
+    elements = shown_order(value) if isinstance(value, Bag) else value
     text = ", ".join([*map(_show, islice(elements, limit)), "..."])
     return f"{{ {text} }}" if isinstance(value, Bag) else f"[ {text} ]"
 
@@ -91,7 +91,7 @@ def _show(value: Value) -> str:
         case tuple():
             return "(" + ",".join([_show(part) for part in value]) + ")"
         case Bag():
-            return _show_sequence("{", [_show(part) for part in sort_values(value)], "}")
+            return _show_sequence("{", [_show(part) for part in shown_order(value)], "}")
         case list():
             return _show_sequence("[", [_show(part) for part in value], "]")
         case Map():

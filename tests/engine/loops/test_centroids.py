@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.errors import QueryError
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import LoopSettings
 from incmrql.values import Value, identical, show
@@ -50,7 +51,7 @@ def error(run: KernelRun) -> dict[str, Any]:
 
 def kernel(folder: Path, asked: LoopSettings, like: KernelRun | None = None) -> KernelRun:
     known = Loops(MEANS, "recompute")
-    program = known.program(asked)
+    program = program_of([known.item], known.script, iteration=asked)
     return KernelRun(program, folder, physical=None if like is None else like.physical)
 
 
@@ -114,7 +115,7 @@ def test_old_points_alike_count_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [REACHED, COMPONENTS])
 def test_what_supports_itself_is_refused(text: str, tmp_path: Path) -> None:
     known = Loops(text, "recompute")
-    program = known.program(LoopSettings("diffuse"))
+    program = program_of([known.item], known.script, iteration=LoopSettings("diffuse"))
     with pytest.raises(QueryError, match="A104"):
         KernelRun(program, tmp_path)
 

@@ -33,6 +33,7 @@ from incmrql.values import (
     Value,
     canonical,
     show,
+    shown_order,
     sort_values,
 )
 from incmrql.values.numbers import LONG, fits, normal
@@ -216,7 +217,7 @@ def _raw(value: Value) -> Raw:
         case date():
             return value.isoformat()
         case Bag():
-            return [_raw(item) for item in sort_values(value)]
+            return [_raw(item) for item in shown_order(value)]
         case tuple() | list():
             return [_raw(item) for item in value]
         case Record():

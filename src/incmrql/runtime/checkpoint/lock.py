@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,37 @@ class Lock:
         while not self._stop.wait(BEAT):
             with suppress(OSError):  # a driver without the file is stopped at its next manifest
                 os.utime(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that works on a checkpoint."""
+
+    host: str
+    pid: int
+
+
+def holder_of(path: Path) -> Holder | None:
+    """Who holds a lock, as far as its heartbeat shows; nothing is locked by looking."""
+    content = _holder(path)
+    try:
+        is_fresh = time.time() - path.stat().st_mtime < STALE
+        holder = Holder(str(content["host"]), int(content["pid"]))
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+    if not is_fresh:
+        return None
+    return holder if holder.host != socket.gethostname() or _is_running(holder.pid) else None
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _holder(path: Path) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from incmrql.storage.files import crash_here, load, write_new
 FORMAT: Final = 3
 FULL_EVERY: Final = 50
 """Every so many manifests, one lists all files so far and describes the program."""
-Kind: TypeAlias = Literal["start", "batch", "rebuild", "rebucket", "output"]
+Kind: TypeAlias = Literal["start", "batch", "rebuild", "rebucket", "output", "rollback"]
 """What a manifest records: the start of an epoch, or a change of the state or of the outputs."""
 _NUMBERED: Final = re.compile(r"(\d{6,})\.json")
 _INTENT: Final = re.compile(r"(?P<batch>\d{6,})-(?P<epoch>\d{6,})-(?P<count>\d{6,})-\w+\.json")
@@ -186,9 +186,9 @@ class Checkpoint:
             raise self._unreadable()
         return newest
 
-    def _chain(self) -> Iterator[dict[str, Any]]:
-        """The manifests from the newest back to one that lists all files so far."""
-        sequences = self.sequences()
+    def _chain(self, last: int | None = None) -> Iterator[dict[str, Any]]:
+        """The manifests from the newest, or `last`, back to one that lists all files so far."""
+        sequences = [n for n in self.sequences() if last is None or n <= last]
         for age, number in enumerate(reversed(sequences)):
             if number != sequences[-1] - age:
                 raise CheckpointError(f"manifest {number + 1} is missing in {self.folder}")
@@ -204,13 +204,15 @@ class Checkpoint:
         if sequences and sequences[0] != 0:
             raise CheckpointError(f"manifests before {sequences[0]} are missing in {self.folder}")
 
-    def committed_state(self) -> State:
-        """The committed state, read from the chain of newest manifests."""
+    def committed_state(self, as_of: int | None = None) -> State:
+        """The committed state after the last batch, or after batch `as_of`, from the manifests."""
         chain = list(self._chain())
         if not chain:
             return State(-1, tables_of_json({}, self.schemas, self.buckets))
+        self._learn(chain[0], chain)
+        if as_of is not None:
+            chain = list(self._chain(self._sequence_of(as_of)))
         newest = chain[0]
-        self._learn(newest, chain)
         ingested: dict[int, IngestedByPath] = {}
         for files in _batches(chain):
             for file, _ in files:
@@ -226,6 +228,37 @@ class Checkpoint:
             ingested,
             newest["changes"],
         )
+
+    def kept(self) -> dict[int, int]:
+        """The batches whose state is still there, newest first, each with its last manifest.
+
+        A batch before the state was rebuilt, or cut into other buckets, does not count.
+        """
+        files, kept = set(names(self.runs)), dict[int, int]()
+        for number in reversed(self.sequences()):
+            manifest = load(self._manifest(number))
+            if manifest["batch"] < 0 or not _files_of(manifest) <= files:
+                break
+            kept.setdefault(manifest["batch"], number)
+            if manifest["kind"] in ("rebuild", "rebucket"):
+                break
+        return kept
+
+    def _sequence_of(self, batch: int) -> int:
+        """The last manifest of a batch; refused if its state is not there any more."""
+        kept = self.kept()
+        if batch not in kept:
+            what = f"the state after batch {batch} is not in checkpoint {self.folder}"
+            there = f"It has those after batches {min(kept)} to {max(kept)}." if kept else ""
+            hint = f"{there} A run with --keep-batches N keeps the state of N more batches."
+            raise CheckpointError(f"error: {what}\n = hint: {hint.strip()}")
+        return kept[batch]
+
+    def full_manifest(self) -> dict[str, Any]:
+        """The newest manifest, with all files so far and the description of the program."""
+        state, newest = self.committed_state(), self.last()
+        files = _files_json(_all_files(state, ()))
+        return {**newest, "files": [], "all_files": files, "program": self.program}
 
     def batches(self) -> Iterable[Ingested]:
         """The files of all batches, in order; those of early batches come as one.
@@ -366,7 +399,7 @@ class Checkpoint:
     def _manifest_of(self, before: State, change: Commit) -> dict[str, Any]:
         """The content of the manifest that follows the newest one."""
         sequence = self._sequence + 1
-        full = sequence % FULL_EVERY == 0
+        full = sequence % FULL_EVERY == 0 or change.kind == "rollback"
         described = full or change.kind in ("start", "rebuild")
         return {
             "format": FORMAT,
@@ -425,16 +458,24 @@ class Checkpoint:
         with suppress(FileExistsError):
             write_new(self.published / f"{number:06d}.json", content, durable=False)
 
-    def clean(self, state: State, grace: float, is_open: Callable[[str], bool]) -> None:
+    def clean(
+        self, state: State, grace: float, is_open: Callable[[str], bool], keep: int = 0
+    ) -> None:
         """Remove files of older epochs and committed batches that no manifest names any more.
 
-        `is_open(attempt)` says whether a merge may still be swapped in. Files stay for `grace`
-        seconds more, for whoever reads the checkpoint without a lock.
+        `is_open(attempt)` says whether a merge may still be swapped in. The state of `keep` batches
+        before the last one stays, and files stay for `grace` seconds more, for whoever reads the
+        checkpoint without a lock.
         """
         self.check_newest()
         named = {segment.file for table in state.tables.values() for segment in table.segments}
+        oldest = self._sequence
+        for batch, sequence in self.kept().items() if keep else ():
+            if batch >= state.number - keep:
+                named |= _files_of(load(self._manifest(sequence)))
+                oldest = min(oldest, sequence)
         _remove((p for p in self._strays(named, state.number, is_open)), grace)
-        full = self._sequence - self._sequence % FULL_EVERY
+        full = oldest - oldest % FULL_EVERY
         _remove((self._manifest(n) for n in self.sequences() if n < full - 1), grace)
         past = (n for n in names(self.intents) if (match := _INTENT.fullmatch(n)) is not None
                 and int(match["batch"]) <= state.number)  # fmt: skip
@@ -464,6 +505,12 @@ class Checkpoint:
 
 
 _AFRESH: Final = "start with a new checkpoint, which reads the input again"
+
+
+def _files_of(manifest: Mapping[str, Any]) -> set[str]:
+    """The state files that a manifest names."""
+    kinds = (kind for table in manifest["tables"].values() for kind in table.values())
+    return {segment["file"] for kind in kinds for segment in kind}
 
 
 def _token() -> str:

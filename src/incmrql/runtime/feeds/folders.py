@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Final, TypeAlias
 
 from incmrql.engine.inputs import InputFile, checksum
 from incmrql.errors import DataError
-from incmrql.io.files import expand, unreadable
+from incmrql.io.files import expand, is_current_answer, unreadable
 from incmrql.plan.program import Stream
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.spooled import Arrivals, IngestedByPath
@@ -42,6 +43,7 @@ _TEMPORARY: Final = ".tmp"
 
 HIDDEN: Final = 'files whose names start with "." or "_"'
 LINKED: Final = "linked directories"
+REPEATED: Final = "current answers of other runs, which their batches add up to"
 SPECIAL: Final = "named pipes, sockets and devices"
 
 Skipped: TypeAlias = Callable[[str, str], None]
@@ -71,7 +73,10 @@ def _below(folder: str, skipped: Skipped | None) -> Iterator[Listed]:
                         if skipped is not None:
                             skipped(HIDDEN, entry.path)
                         continue
-                    if entry.is_dir(follow_symlinks=False):
+                    if is_current_answer(current, entry.name):
+                        if skipped is not None:
+                            skipped(REPEATED, entry.path)
+                    elif entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
                     elif entry.is_file():
                         yield from _stat(entry)
@@ -146,13 +151,12 @@ class FolderFeed:
         self._stream, self._settle, self._archive = stream, settle, archive
         self._replaces = dict(stream.source.options).get("on_modified") == "replace"
         self._seen: dict[str, tuple[InputFile, float]] = {}
-        """New files with a recent time, each with the time at which it was first seen like this."""
-        self._unsettled = 0
+        """Files that have not settled, each with the time at which it was first seen like this."""
 
     def poll(self, now: float) -> Arrivals:
         """The new files that have settled, preceded by retractions; one pass over the directory."""
         listing = self._listing()
-        before, self._seen, self._unsettled = self._seen, {}, 0
+        before, self._seen = self._seen, {}
         retractions: list[InputFile] = []
         new: list[InputFile] = []
         for path in self._altered_files(listing):
@@ -166,7 +170,7 @@ class FolderFeed:
             if path not in self.ingested and self._is_settled(file, before, now):
                 new.append(file)
         new.sort(key=lambda file: (file.modified, file.deletes, file.path))
-        return Arrivals((*retractions, *new), self._unsettled, self._notices())
+        return Arrivals((*retractions, *new), len(self._seen), self._notices())
 
     def _notices(self) -> tuple[str, ...]:
         """A notice for each kind of skipped files that was not reported yet."""
@@ -209,11 +213,21 @@ class FolderFeed:
             for name, stat in files_at(path, skipped):
                 size, modified = stat.st_size, stat.st_mtime_ns
                 yield name, InputFile(name, size, modified, self.place, deletes)
-        except DataError:
+        except DataError as problem:
             # A directory that is missing as a whole does not count as the deletion of its files.
             single = str(Path(path.removeprefix("file://")))
             if single not in self.ingested or not _is_gone(single):
-                raise
+                raise self._with_way_out(problem, single, deletes=deletes) from None
+
+    def _with_way_out(self, problem: DataError, path: str, *, deletes: bool) -> DataError:
+        """The error for a directory that cannot be listed; one that was never there can be made."""
+        was_there = any(file.deletes == deletes for file, _ in self.ingested.values())
+        is_missing = problem.code == "R101" and _is_gone(path) and not Path(path).suffix
+        if not is_missing or was_there or not self._stream.streaming or glob.has_magic(path):
+            return problem
+        use = "the rows of files in it are deleted" if deletes else "files in it are ingested"
+        hint = f"{problem.hint} To create it: mkdir -p {shlex.quote(path)} (empty is fine; {use})."
+        return DataError(problem.code, problem.message, place=problem.place, hint=hint.strip())
 
     def _is_settled(
         self, file: InputFile, before: dict[str, tuple[InputFile, float]], now: float
@@ -224,11 +238,10 @@ class FolderFeed:
         known, since = before.get(file.path, (None, now))
         if known != file:
             since = now
-        # One that has settled is remembered too: who polls need not take what is there.
+        elif now - since >= self._settle:
+            return True
         self._seen[file.path] = (file, since)
-        is_settled = known == file and now - since >= self._settle
-        self._unsettled += not is_settled
-        return is_settled
+        return False
 
     # --- ingested files ----------------------------------------------------------------------
 

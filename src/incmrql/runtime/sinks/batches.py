@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from incmrql.engine.compile.physical import PhysicalOutput
 from incmrql.engine.messages import Target
+from incmrql.engine.outputs import read_rows
+from incmrql.engine.snapshots import count_rows
 from incmrql.runtime import quarantine
 from incmrql.runtime.checkpoint.manifests import Checkpoint, PublishedOutput, State
+from incmrql.runtime.progress import FOLDERS
 from incmrql.runtime.sinks import folders
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.stream_job import LOOPS, REQUEST, JobResult
+from incmrql.values import Value
 
 _CHANGES: Final = "changes-"
 
@@ -107,6 +112,34 @@ class BatchOutputs:
         """Where a batch writes the changes of an answer."""
         return self.checkpoint.work / f"{_CHANGES}{number:06d}-{attempt}-{answer}"
 
+    def changes(
+        self, state: State, number: int, answer: PhysicalOutput, most: int | None = None
+    ) -> list[tuple[Value, int]]:
+        """The first changes, or all, of an answer by the last batch; empty if none are kept."""
+        rows: list[tuple[Value, int]] = []
+        for part in self._change_parts(state, number):
+            if most is not None and len(rows) >= most:
+                break
+            rows += read_rows(part, answer, None if most is None else most - len(rows))
+        return rows
+
+    def change_size(self, state: State, number: int) -> tuple[int, int]:
+        """How many rows the changes of an answer have, and the sum of their weights."""
+        sizes = [count_rows(part) for part in self._change_parts(state, number)]
+        return sum(rows for rows, _ in sizes), sum(weights for _, weights in sizes)
+
+    def _change_parts(self, state: State, number: int) -> list[Path]:
+        """The files with the changes of an answer by the last batch.
+
+        Only the parts that the manifest names count: abandoned attempts of tasks may have left
+        others beside them.
+        """
+        kept = state.changes
+        if not kept:
+            return []
+        folder = self.changes_folder(state.number, kept["attempt"], number)
+        return [folder / part for part in kept["parts"][number]]
+
     def remove_changes(self, before: State) -> None:
         """Remove the changes of a batch that has a successor."""
         for answer in range(self.answers) if before.changes else ():
@@ -121,6 +154,6 @@ class BatchOutputs:
                 shutil.rmtree(path, ignore_errors=True)
         kept = state.changes.get("attempt")
         for path in self.checkpoint.work.iterdir():
-            is_ours = path.name.startswith((LOOPS, _CHANGES, REQUEST))
+            is_ours = path.name.startswith((LOOPS, _CHANGES, REQUEST, FOLDERS))
             if is_ours and (kept is None or kept not in path.name):
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
