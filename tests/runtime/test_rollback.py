@@ -28,6 +28,7 @@ from tests.plan.stepping import typed_script
 from tests.runtime.here import jobs_here
 from tests.runtime.streaming import OPTIONS, QUICK, Place, average, fill
 
+pytestmark = pytest.mark.slow
 KEPT = replace(OPTIONS, keep_batches=10)
 REWRITING = replace(KEPT, reads_sources=False)
 
