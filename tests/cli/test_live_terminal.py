@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.cli.streams import AVERAGE, shop_at
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONGEST_WAIT = 180.0
 WIDTH = 100
+WAITING = "waiting for new input; Ctrl-C stops"
 
 
 class Terminal:
@@ -36,10 +37,17 @@ class Terminal:
     def screen(self) -> list[str]:
         return screen(self.written)
 
-    def wait_for(self, text: str) -> None:
-        """Read what the process writes until a line of the screen has a text."""
+    def wait_for(self, *lines: str) -> None:
+        """Read what the process writes until these are the last lines of the screen."""
+        self._read_until(lambda: self.screen()[-len(lines) :] == [*lines])
+
+    def wait_until_written(self, text: str) -> None:
+        """Read what the process writes until it has written a text."""
+        self._read_until(lambda: text in self.written)
+
+    def _read_until(self, is_reached: Callable[[], bool]) -> None:
         patience = time.monotonic() + LONGEST_WAIT
-        while not any(text in line for line in self.screen()):
+        while not is_reached():
             assert time.monotonic() < patience, self.written
             assert self._read(1.0) or self.process.poll() is None, self.written
 
@@ -90,19 +98,19 @@ def test_a_run_is_drawn_and_stops_in_words(tmp_path: Path) -> None:
     shop = shop_at(tmp_path)
     words = ("run", "-e", AVERAGE, "--checkpoint", "ck", "--trigger", "200ms")
     with on_terminal(tmp_path, *words) as terminal:
-        terminal.wait_for("starting Spark")
-        terminal.wait_for("waiting for new input; Ctrl-C stops")
+        terminal.wait_until_written("starting Spark ...")
+        table = ["_1    _2    _3", "Oslo   2  15.0", "Rome   1   4.0"]
+        terminal.wait_for(*table, WAITING)
         shown = terminal.screen()
-        assert shown[-4:-1] == ["_1    _2    _3", "Oslo   2  15.0", "Rome   1   4.0"]
         assert any(line.startswith("batch 0: 3 rows added, 0 removed; ") for line in shown)
         shop.sells("2.csv", "東京,6\n")
-        terminal.wait_for("東京")
+        terminal.wait_for(*table, "東京   1   6.0", WAITING)
         terminal.press_ctrl_c()
         assert terminal.wait() == 0
     lines = terminal.screen()
     assert any(line.startswith("batch 1: 1 row added, 0 removed; ") for line in lines)
     assert lines[-1] == "stopped after batch 1; run again with the same --checkpoint to continue"
-    assert lines[-5:-1] == ["_1    _2    _3", "Oslo   2  15.0", "Rome   1   4.0", "東京   1   6.0"]
+    assert lines[-5:-1] == [*table, "東京   1   6.0"]
     assert widest(lines) <= WIDTH
     assert "Traceback" not in terminal.written
 
@@ -110,7 +118,7 @@ def test_a_run_is_drawn_and_stops_in_words(tmp_path: Path) -> None:
 def test_ctrl_c_while_spark_starts_is_no_traceback(tmp_path: Path) -> None:
     shop_at(tmp_path)
     with on_terminal(tmp_path, "run", "-e", AVERAGE, "--checkpoint", "ck") as terminal:
-        terminal.wait_for("starting Spark")
+        terminal.wait_until_written("starting Spark ...")
         time.sleep(1.0)
         terminal.press_ctrl_c()
         assert terminal.wait() in (0, 130)
