@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any as Arrow
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from incmrql.engine.columns.texts import cast_texts, common_form
 from incmrql.errors import InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
@@ -29,7 +31,7 @@ from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.reference.operators import arithmetic, fit_to_type
 from incmrql.types import typed
 from incmrql.types.builtins import FUNCTIONS, TREE_FUNCTIONS, key_of
-from incmrql.types.model import NOTHING, Decimal, Type, is_integer
+from incmrql.types.model import NOTHING, STRING, Decimal, Type, is_integer
 from incmrql.types.spark_functions import SPARK_FUNCTIONS
 from incmrql.types.walk import is_random, nodes
 from incmrql.values import Value
@@ -114,6 +116,9 @@ def has_column(body: typed.Expr) -> bool:
             return True
         case typed.Widen(operand):
             return _is_widened_at_once(operand.type, body.type) and has_column(operand)
+        case typed.Cast(operand, mode):
+            is_of_text = mode != "total" and operand.type == STRING
+            return is_of_text and common_form(body.type) is not None and has_column(operand)
         case typed.Arithmetic(op, left, right, "total"):
             both = left.type, right.type
             return has_columns(op, both, body.type) and has_column(left) and has_column(right)
@@ -138,6 +143,9 @@ def _expression_column(body: typed.Expr, known: Mapping[typed.Variable, Arrow]) 
         case typed.Widen(operand):
             column = _expression_column(operand, known)
             return None if column is None else _widened(column, body.type)
+        case typed.Cast(operand):
+            column = _expression_column(operand, known)
+            return None if column is None else _cast_of_texts(column, body)
         case typed.Arithmetic(op, left, right):
             columns = [_expression_column(part, known) for part in (left, right)]
             if any(column is None for column in columns):
@@ -165,6 +173,22 @@ def _widened(column: Arrow, target: Type) -> Arrow | None:
         return column.cast(arrow_type(target))
     except pa.ArrowInvalid:
         return None
+
+
+def _cast_of_texts(column: Arrow, cast_: typed.Cast) -> Arrow | None:
+    """A column of texts as Spark casts it; the reference reads those of uncommon forms."""
+
+    def by_row(texts: Arrow) -> Arrow:
+        one = typed.Variable("text", 0, STRING)
+        body = replace(cast_, operand=typed.Var(one, type=STRING))
+        env = Environment(new_world(EMPTY_SCRIPT))
+
+        def value(text: Value) -> Value:
+            return evaluate(body, env.extend({0: text}))
+
+        return _by_row(value, [texts], [STRING], cast_.type)
+
+    return cast_texts(column, cast_.type, by_row)
 
 
 def apply_cast(array: Arrow, source: Type, target: Type) -> Arrow:
@@ -268,6 +292,12 @@ def _ascii_case(function: Callable[[Arrow], Arrow], arguments: Sequence[Arrow]) 
     """Lower or upper case, if all letters are ASCII."""
     is_ascii = pc.all(pc.string_is_ascii(arguments[0])).as_py()
     return None if is_ascii is False else function(arguments[0])
+
+
+def _trim(arguments: Sequence[Arrow]) -> Arrow | None:
+    """Texts without any of the characters of a constant text at both ends."""
+    text, characters = arguments[0], _constant(arguments[1])
+    return None if not characters else pc.utf8_trim(text, characters=characters)
 
 
 def _matches(arguments: Sequence[Arrow]) -> Arrow | None:
@@ -392,6 +422,9 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "matches(string, string)": _matches,
     "toLowerCase(string)": partial(_ascii_case, pc.ascii_lower),
     "toUpperCase(string)": partial(_ascii_case, pc.ascii_upper),
+    "spark.lower(string)": partial(_ascii_case, pc.ascii_lower),
+    "spark.upper(string)": partial(_ascii_case, pc.ascii_upper),
+    "spark.trim(string, string)": _trim,
 }
 """Built-ins on whole columns without chunks, by the keys of `types.builtins`."""
 
