@@ -21,7 +21,7 @@ from incmrql.spark.packing import pack_program
 from tests.engine import programs
 
 MOST_MODULES = 160
-MOST_LINES = 30_000
+MOST_LINES = 30_500
 WORKER = "incmrql.spark.stream_tasks"
 PAPER = "incmrql.paper"
 
