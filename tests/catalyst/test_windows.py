@@ -130,9 +130,7 @@ def answer_of_duckdb(
 
 def test_random_windows_reach_all_that_windows_have() -> None:
     features = Counter(
-        feature
-        for seed in range(200)
-        for feature in random_query(Random(seed)).features
+        feature for seed in range(200) for feature in random_query(Random(seed)).features
     )
     assert {feature for feature, count in features.items() if count >= 2} >= {
         "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile",
