@@ -160,6 +160,19 @@ def test_a_job_without_executors_is_given_up(caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.usefixtures("quick")
+def test_the_cores_of_all_and_of_one_say_how_many_executors_come(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    requested = {"spark.cores.max": "6", "spark.executor.cores": "2", clusters.TIMEOUT: "1s"}
+    context = Context([0], requested)
+    with caplog.at_level(logging.WARNING, "incmrql"), pytest.raises(DataError):
+        job(context, 30)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages
+    assert all(message.startswith("waiting for executors (0 of 3)") for message in messages)
+
+
+@pytest.mark.usefixtures("quick")
 def test_executors_that_are_lost_in_a_job_are_waited_for_anew() -> None:
     """The time counts from when the last one went, not from the start of the job."""
     context = Context([2] * 150 + [0], {clusters.TIMEOUT: "1s"})

@@ -132,7 +132,14 @@ def test_sizes(spark: SparkSession, both_ways: Both) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("512m", 512 << 20), ("2g", 2 << 30), ("1GB", 1 << 30), ("64", 64 << 20), ("100b", 100)],
+    [
+        ("512m", 512 << 20),
+        ("2g", 2 << 30),
+        ("1GB", 1 << 30),
+        ("64", 64 << 20),
+        ("100b", 100),
+        ("lots", 1 << 30),
+    ],
 )
 def test_a_setting_of_memory(text: str, size: int) -> None:
     assert internals.byte_size(text) == size

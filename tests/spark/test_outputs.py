@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import incmrql
 from incmrql.errors import DataError
 from incmrql.io import writers
 from incmrql.io.parquet import schema_type
@@ -115,6 +116,18 @@ def test_a_value_that_is_no_collection(spark: SparkSession, tmp_path: Path) -> N
     rows = dataframe(spark, [3, 1, 2], t.INT).coalesce(1)
     dump(rows, tmp_path / "x.json", t.list_of(t.INT))
     assert (tmp_path / "x.json").read_text() == "3\n1\n2\n"
+
+
+def test_what_is_computed_from_several_queries_is_stored_and_dumped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    session = incmrql.Session(spark=spark)
+    session.register("A", [1, 2, 3])
+    either = "if count(A) > sum(A) then [3] else [1, 2]"
+    stored, dumped = tmp_path / "s.parquet", tmp_path / "d.txt"
+    session.run(f'store "{stored}" from {either}; dump "{dumped}" from {either};')
+    assert rows_of_file(stored) == ["1", "2"]
+    assert dumped.read_text() == "1\n2\n"
 
 
 def test_nothing_remains_of_a_failure(spark: SparkSession, tmp_path: Path) -> None:

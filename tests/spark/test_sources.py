@@ -330,6 +330,8 @@ DELETED = [
     ("json", 'type(<A: int, D: double>)', '{"A": 1, "D": -0.0}\nnull\n{"A": 2}\n[]\n',
      '{"D": 0.0, "A": 1}\nnull\n'),
     ("text", "", "a\n\nb\na\n", "a\n\n"),
+    ("json", 'type(<A: int, D: [int]>)', '{"A": 1, "D": [1, 2]}\n{"A": 1}\n{"A": 1, "D": [2, 1]}\n',
+     '{"D": [1, 2], "A": 1}\n{"A": 1}\n'),
     ("line", 'type(<A: int, D: double>)', "1,-0.0\n1,0.0\n2,NaN\nx,1\n,\n", "1,0\n,\n2,NaN\n"),
 ]  # fmt: skip
 
@@ -378,6 +380,8 @@ REGISTERED: list[tuple[Any, Any]] = [
     (ROW, pa.table({"A": [1 << 40], "B": ["x"]})),
     (ROW, pa.table({"A": [1.0], "B": ["x"]})),
     (ROW, TABLE.slice(0, 0)),
+    (ROW, pa.table({"A": [1]})),
+    (ROW, pa.table({"B": ["x"], "A": [1], "C": [2]})),
     (INT, [1, None, 3]),
 ]
 
@@ -401,6 +405,18 @@ def test_registered_frames(spark: SparkSession, folder: Path) -> None:
     given = users.createDataFrame(TABLE).selectExpr("int(A) A", "B", "1 C")
     assert outcome_of(given) == expected
     assert outcome_of(given.selectExpr("B A", "B"))[:2] == ("error", "R208")
+
+
+def test_frames_of_one_column_are_its_values(spark: SparkSession, folder: Path) -> None:
+    def outcome_of(given: Any) -> Outcome:
+        rows = {"R": (INT, given)}
+        return by_spark(spark, folder, typed_script("source(R);", rows), rows)
+
+    expected = outcome_of([1, None, 3])
+    assert expected[0] == "rows"
+    frame = spark.createDataFrame([(1,), (None,), (3,)], "value int")
+    assert outcome_of(frame) == outcome_of(frame.selectExpr("smallint(value) value")) == expected
+    assert outcome_of(frame.selectExpr("string(value) value"))[:2] == ("error", "R208")
 
 
 @pytest.mark.parametrize(
