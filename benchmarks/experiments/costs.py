@@ -30,6 +30,7 @@ from benchmarks.incremental_queries import Workload
 from benchmarks.incremental_run import Bench, Stage, open_stage
 from incmrql.engine.columns import pipelines
 from incmrql.engine.store.segments import Guard
+from incmrql.runtime.replay import stream_job
 from incmrql.spark import stream_tasks
 from incmrql.spark.packing import SentProgram
 
@@ -87,7 +88,7 @@ def compare_ways(bench: Bench, workload: Workload, options: Options) -> Finding:
         for number in range(1 + options.count(ROUNDS, QUICK_ROUNDS)):
             bench.order.shuffle(ways)
             for way in ways:
-                stage.driver.job.single_task = actions[way]
+                stream_job(stage.driver).single_task = actions[way]
                 seconds = list(_block(stage, block))
                 times[way] += seconds[SETTLED:] if number else []  # the first round warms up
         problems = stage.differences()
@@ -113,7 +114,7 @@ def _block(stage: Stage, count: int) -> Iterator[float]:
 
 def _action(stage: Stage, way: Way) -> Any:
     """The one task of a batch, in some way: what can be collected."""
-    job = stage.driver.job
+    job = stream_job(stage.driver)
     task = partial(_task, way, job.sent)
     if not way.action:
         return job.spark.sparkContext.parallelize([0], 1).mapPartitions(task)

@@ -27,9 +27,10 @@ from benchmarks.experiments.base import Experiment, Finding, Options, Tell, fail
 from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_queries import AVERAGE, WORKLOADS, Workload
 from benchmarks.incremental_run import Bench, Stage, open_stage
+from incmrql.engine.jobs import JobResult
 from incmrql.engine.messages import BatchRequest
 from incmrql.runtime import BatchReport
-from incmrql.spark.stream_job import JobResult
+from incmrql.runtime.replay import stream_job
 
 NAME: Final = "profile"
 BATCHES: Final = 30
@@ -47,7 +48,7 @@ class Clock:
 
     def watch(self, stage: Stage) -> None:
         """Note each job of a stage from now on."""
-        job = stage.driver.job
+        job = stream_job(stage.driver)
         original = job.run
 
         def run(request: BatchRequest, **named: int) -> JobResult:

@@ -24,7 +24,7 @@ from benchmarks.incremental_data import GONE, Size, Supply, Table
 from benchmarks.incremental_queries import Expert
 from benchmarks.incremental_run import Bench, Place, folder_in, program
 from incmrql.runtime import BatchReport, Driver
-from incmrql.runtime.replay import answer_rows
+from incmrql.runtime.replay import answer_rows, packed
 
 T = TypeVar("T")
 BATCH, ENGINE, HAND = "incremental", "engine", "by hand"
@@ -134,7 +134,7 @@ class Stage:
     def kept_sum(self) -> Sum:
         """The sum over the maintained answer."""
         driver = self.driver
-        runs, sent = driver.checkpoint.runs.absolute(), driver.job.sent.content
+        runs, sent = driver.checkpoint.runs.absolute(), packed(driver)
         rows = answer_rows(self.bench.spark, driver.compiled, sent, 0, driver.state.tables, runs)
         return self.bench.with_patience(lambda: sum_of(rows))
 

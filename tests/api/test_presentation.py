@@ -126,6 +126,7 @@ def test_a_session_and_a_query_say_what_they_have() -> None:
     expected = "Session(Spark: not started yet; data: orders; streams: points)"
     assert repr(session) == expected
     assert "orders" in session._repr_html_()
+    assert repr(incmrql.Session(engine="local")) == "Session(engine: local)"
     query = session.query("select < c: o.city > from o in orders")
     assert repr(query) == (
         "Result({< c: string >}; not run yet: collect(), to_df(), to_pandas() or start())"

@@ -18,7 +18,7 @@ def report(number: int, bad: int = 0, groups: int = 0, **given: int) -> BatchRep
         name: 0
         for name in BatchReport.__dataclass_fields__
         if name
-        not in {*counts, "number", "bad", "nodes", "loops", "outputs", "seconds", "errors", "lag"}
+        not in {*counts, "number", "bad", "nodes", "loops", "outputs", "seconds", "errors", "lags"}
     }
     values = {**zeros, **counts, "nodes": (), "loops": (), "outputs": (Path("out"),)}
     values |= {"notices": (), "noticed": {}}

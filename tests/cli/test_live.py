@@ -23,6 +23,7 @@ from incmrql.cli.live import LivePrinter, progress_line, status_line
 from incmrql.cli.tables import answer_table, table
 from incmrql.cli.terminal import duration, size_text
 from incmrql.runtime.report import Batch
+from incmrql.runtime.waiting import SourceLag
 from incmrql.types.model import LONG, STRING, Collection, Record, list_of
 from incmrql.values import Bag
 from incmrql.values import Record as Row
@@ -110,7 +111,7 @@ def test_a_batch_in_plain_words() -> None:
         "batch 7: 1 row added, 0 removed; 1 answer row changed; state 1 row, 1 bytes; 25 ms"
     )
     many = report(8, bad=3, inserted=1000, changed=34, state_rows=12_345, state_bytes=1_234_567)
-    assert status_line(replace(many, lag=1.25)) == (
+    assert status_line(replace(many, lags=(SourceLag("sales", 1.25, 0, 0),))) == (
         "batch 8: 1,000 rows added, 1 removed; 3 lines left out; 34 answer rows changed; "
         "state 12,345 rows, 1.2 MB; 25 ms; lag 1.2 s"
     )

@@ -44,6 +44,8 @@ NO_EXAMPLE: Final = {
     "R326": "a Spark query with an output",
     "R327": "a Spark query with a function",
     "R328": "a Spark query with a function",
+    "R329": "a session on the local engine",
+    "R330": "a table of a test",
     "R321": "an output folder beside the data",
     "R322": "a disk that is not mounted",
     "R323": "a checkpoint",

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql.engine.batch import CompiledProgram, run_batch, summarize_bag, write_answers
+from incmrql.engine.jobs import JobResult
 from incmrql.engine.messages import BagSummary, BatchRequest, Part, combine_results
 from incmrql.engine.replacement import cut_answers, write_differences
 from incmrql.engine.store.content import SortedRows
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.runtime import driver as drivers
-from incmrql.spark.stream_job import JobResult, StreamJob
+from incmrql.spark.stream_job import StreamJob
 from tests.runtime.streaming import OPTIONS, Place
 
 
@@ -80,8 +81,7 @@ def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def job(_spark: Any, program: CompiledProgram, *_: Any) -> Here:
         return Here(program)
 
-    monkeypatch.setattr(drivers, "StreamJob", job)
-    monkeypatch.setattr(drivers, "check_executors", lambda _spark: None)
+    monkeypatch.setattr(drivers, "job_of", job)
 
 
 class Disk:

@@ -47,7 +47,7 @@ def test_a_run_that_diffuses_is_not_gone_on_with_exactly(tmp_path: Path) -> None
     with driver_here(place, diffuse) as driver:
         driver.step()
         with pytest.raises(DataError, match="R313"):
-            verify(driver, None)  # type: ignore[arg-type]
+            verify(driver, None)
     with pytest.raises(
         CheckpointError, match="created with --iterate diffuse, and this run is without"
     ):

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import incmrql
+from incmrql.engine.jobs import LARGE, JobResult
 from incmrql.engine.messages import BatchRequest
 from incmrql.errors import IncmrqlError
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import LoopMode
 from incmrql.spark.loops.placement import Offload
-from incmrql.spark.stream_job import LARGE, JobResult, StreamJob
+from incmrql.spark.stream_job import StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
 from tests.effort import sample

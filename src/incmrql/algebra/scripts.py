@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from incmrql.algebra.lineage.queries import AnnotatedQuery, annotate
@@ -19,6 +20,18 @@ from incmrql.types import typed
 from incmrql.values import Value
 
 Emit: TypeAlias = Callable[[typed.ScriptItem, Value], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceEngine:
+    """Runs items one by one, like the engine of batch queries on Spark, but in plain Python."""
+
+    world: World
+
+    def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
+        """Do what one item says."""
+        self.world.snapshots.clear()
+        run_item(item, self.world, emit)
 
 
 def run_script(script: typed.Script, world: World, emit: Emit) -> None:

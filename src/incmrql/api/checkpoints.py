@@ -187,12 +187,14 @@ class SavedRun:
             message = f"checkpoint {self.folder} answers each batch on its own"
             raise CheckpointError(f"{message}: there is no answer over all data to compare")
         options = StreamOptions(paths=self._ownership.program)
-        spark, judge = session.private_spark, self._judge(session)
-        inputs = RunInputs(program, spark, options, self._script)
+        judge = self._judge(session)
+        inputs = RunInputs(program, session.runner, options, self._script)
         with self._in_script_folder(), open_driver(inputs, self.folder, read_only=True) as driver:
             if driver.state.number < 0:
                 raise CheckpointError(f"checkpoint {self.folder} has not ingested anything yet")
-            return verify(driver, spark(), judge=judge, against=against, on_notice=on_notice)
+            return verify(
+                driver, inputs.session(), judge=judge, against=against, on_notice=on_notice
+            )
 
     def _judge(self, session: Session) -> Judge | None:
         """Spark's own plans of the answers, if they can be made again from a SQL text."""

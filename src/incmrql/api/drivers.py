@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from incmrql.api.streams import FrameStream, PushedStream, link_or_copy
+from incmrql.engine.local import needs_spark
 from incmrql.io.rows import Policy, ReadReport
 from incmrql.plan.program import Program
 from incmrql.runtime.checkpoint.compatibility import check_answer_kept
 from incmrql.runtime.driver import Driver
+from incmrql.runtime.jobs import Runner
 from incmrql.runtime.options import StreamOptions
 
 if TYPE_CHECKING:
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What a run needs: a program, Spark, options and the data of a session."""
+    """What a run needs: a program, what runs its batches, options and the data of a session."""
 
     program: Program
-    spark: Callable[[], SparkSession]
+    spark: Runner
+    """How to get the Spark session; None for the local engine."""
     options: StreamOptions = field(default_factory=StreamOptions)
     described: Mapping[str, Any] = field(default_factory=dict)
     """The script with its arguments: a checkpoint keeps it, to recompile the program."""
@@ -37,6 +40,10 @@ class RunInputs:
     """Registered data, by name."""
     answers: SparkAnswers | None = None
     """The answers as Spark has them, if the program was made from Spark's plans."""
+
+    def session(self) -> SparkSession | None:
+        """The Spark session; None on the local engine."""
+        return self.spark() if callable(self.spark) else self.spark
 
     def streams_by_place(self) -> dict[int, PushedStream | FrameStream]:
         """The streams of the session that the program reads, by the indices of their inputs."""
@@ -62,9 +69,11 @@ def open_driver(inputs: RunInputs, checkpoint: Path, *, read_only: bool = False)
     )
 
 
-def answer_frame(driver: Driver, spark: SparkSession, number: int) -> DataFrame:
+def answer_frame(driver: Driver, spark: SparkSession | None, number: int) -> DataFrame:
     """The rows of an answer in the columns that their type has, read by Spark's tasks."""
-    from incmrql.runtime.replay import answer_rows
+    if spark is None:
+        raise needs_spark("a DataFrame of the answer")
+    from incmrql.runtime.replay import answer_rows, packed
     from incmrql.spark.values import dataframe
 
     answer = driver.compiled.physical.answers[number]
@@ -80,8 +89,7 @@ def answer_frame(driver: Driver, spark: SparkSession, number: int) -> DataFrame:
     for name in {segment.file for table in tables for segment in table.segments}:
         link_or_copy(driver.checkpoint.runs / name, runs / name)
     check_answer_kept(answer)
-    sent = driver.job.sent.content
-    return answer_rows(spark, driver.compiled, sent, number, state.tables, runs)
+    return answer_rows(spark, driver.compiled, packed(driver), number, state.tables, runs)
 
 
 __all__ = ["RunInputs", "answer_frame", "open_driver"]

@@ -156,7 +156,7 @@ _METRICS: Final = (
     _Metric("state_rows", "gauge", "Rows of state.", lambda h: h.rows),
     _Metric("state_bytes", "gauge", "Bytes of state.", lambda h: h.size),
     _of_last("seconds", "batch_seconds", "The time of the last batch."),
-    _of_last("lag", "batch_lag_seconds", "The age of its oldest file when it was published."),
+    _of_last("lag", "batch_lag_seconds", "The age of the oldest file it read or left."),
     _of_last("inserted", "batch_rows_inserted", "Rows that it inserted."),
     _of_last("deleted", "batch_rows_deleted", "Rows that it deleted."),
     _of_last("bad", "batch_bad_lines", "Lines that are no rows."),

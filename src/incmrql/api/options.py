@@ -38,6 +38,8 @@ class StartOptions(TypedDict, total=False):
     available_now: bool
     max_batches: int | None
     max_files_per_batch: int | None
+    max_bytes_per_batch: str | int | None
+    max_rows_per_batch: int | None
     skip_batch: int | None
     forget: Sequence[str | Path]
     retract: Sequence[str | Path]

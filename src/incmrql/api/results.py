@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from incmrql.algebra.scripts import ReferenceEngine
 from incmrql.api.html import facts_html
 from incmrql.api.saved_answers import AnswerColumns
 from incmrql.api.scripts import DEEPEST_EVALUATION, answer_type
@@ -16,6 +17,7 @@ from incmrql.compiler.checks import advice, unwatched_notes
 from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.compiler.plans import SessionSource, sources_to_json
 from incmrql.compiler.stages import explain
+from incmrql.engine.local import needs_spark
 from incmrql.errors import DataError, Diagnostic, QueryError
 from incmrql.runtime.checkpoint.manifests import PRIVATE
 from incmrql.syntax.depth import deep_recursion
@@ -108,7 +110,7 @@ class PreparedScript:
                 emit(item.item, self.plans.rows(self.session, self.compiled.items.index(item)))
             return {}
         with deep_recursion(DEEPEST_EVALUATION):
-            engine = self.session.engine(self.compiled, self.arguments, **self.settings)
+            engine = self.session.item_engine(self.compiled, self.arguments, **self.settings)
             for item in items:
                 engine.run_item(item.item, emit)
         return engine.world.stored
@@ -134,10 +136,10 @@ class PreparedScript:
 
     def _answers(self) -> SparkAnswers | None:
         """The answers of the program as Spark has them."""
-        from incmrql.api.plans import SparkAnswers
-
         if self.plans is None:
             return None
+        from incmrql.api.plans import SparkAnswers  # imports PySpark
+
         return SparkAnswers(self.plans, tuple(map(self.compiled.items.index, self.streaming)))
 
     def _description(self, stored: Mapping[str, Value]) -> dict[str, Any]:
@@ -202,7 +204,7 @@ class Result:
             return self.plans.rows(self.session, self.number)
         answers: list[Value] = []
         with deep_recursion(DEEPEST_EVALUATION):
-            engine = self._prepare_engine()
+            engine = self._prepare_items()
             engine.run_item(self.item, lambda _, value: answers.append(value))
         return answers[0]
 
@@ -212,6 +214,8 @@ class Result:
         A sum of doubles outside of 2^-96 to 2^63 fails the job that uses the DataFrame, because
         that job cannot be repeated with more bits; `wide_sums` uses all bits, and is slower.
         """
+        if self.session.runs_locally:
+            raise needs_spark("a DataFrame of the answer")
         from incmrql.spark.values import dataframe
 
         if self.plans is not None:
@@ -317,16 +321,18 @@ class Result:
 
     def _answers(self) -> SparkAnswers | None:
         """The answer as Spark has it."""
-        from incmrql.api.plans import SparkAnswers
+        if self.plans is None:
+            return None
+        from incmrql.api.plans import SparkAnswers  # imports PySpark
 
-        return None if self.plans is None else SparkAnswers(self.plans, (self.number,))
+        return SparkAnswers(self.plans, (self.number,))
 
     def _stored_values(self) -> dict[str, Value]:
         """The values that earlier items store."""
         items = self.compiled.typed.items
         if not any(item.kind == "store-value" for item in items):
             return {}
-        return self._prepare_engine().world.stored
+        return self._prepare_items().world.stored
 
     def explain(self, stage: str | None = None, *, trace: bool = False) -> str:
         """The query at a stage: tree, types, algebra, normal, incremental or spark.
@@ -344,14 +350,23 @@ class Result:
         )
 
     def _prepare_engine(self) -> ScriptRunner:
-        """The engine after it has run the items before the query that store values."""
+        """The engine on Spark after it has run the items before the query that store values."""
         engine = self.session.engine(self.compiled, self.arguments)
+        self._store_values(engine)
+        return engine
+
+    def _prepare_items(self) -> ScriptRunner | ReferenceEngine:
+        """The same of the session's engine, which may be the local one."""
+        engine = self.session.item_engine(self.compiled, self.arguments)
+        self._store_values(engine)
+        return engine
+
+    def _store_values(self, engine: ScriptRunner | ReferenceEngine) -> None:
         for item in self.compiled.typed.items:
             if item is self.item:
                 break
             if item.kind == "store-value":
                 engine.run_item(item, lambda _item, _value: None)
-        return engine
 
 
 # --- Starting ---

@@ -372,7 +372,7 @@ class Run:
 
         self._check_not_failed()
         number, answers = self._number(item), self._inputs.answers
-        frame = answer_frame(self._driver, self._inputs.spark(), number)
+        frame = answer_frame(self._driver, self._inputs.session(), number)
         schema = None if answers is None else answers.schema(number)
         return frame if schema is None else with_schema(frame, schema)
 
@@ -394,7 +394,7 @@ class Run:
         answers = self._inputs.answers
         return verify(
             self._driver,
-            self._inputs.spark(),
+            self._inputs.session(),
             judge=None if answers is None else answers.frame,
             against=against,
             on_notice=self._listener.notice,
@@ -420,7 +420,7 @@ class Run:
         from incmrql.runtime.verify import verify_state
 
         self._check_not_stopped()
-        verify_state(self._driver, self._inputs.spark())
+        verify_state(self._driver, self._inputs.session())
 
     def lineage(self, rows: Sequence[Value] | None = None) -> list[Value]:
         """Rows of the answer, or all, each with the rows of sources that it comes from."""
@@ -436,7 +436,7 @@ class Run:
         from incmrql.runtime.verify import trace
 
         self._check_not_stopped()
-        return trace(self._driver, self._inputs.spark(), rows, kind)
+        return trace(self._driver, self._inputs.session(), rows, kind)
 
     # --- life cycle ------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
+from incmrql.algebra.scripts import ReferenceEngine
 from incmrql.api.html import facts_html
 from incmrql.api.results import PreparedScript, Result
 from incmrql.api.scripts import SCRIPT_NAME, Answer, answer_type, load
@@ -22,11 +23,12 @@ from incmrql.api.tracebacks import short_tracebacks
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.load import Imports, catalog_for, typed_function
+from incmrql.engine.local import needs_spark
 from incmrql.errors import DataError, SourceText
 from incmrql.io.files import Paths
 from incmrql.io.notices import warn
 from incmrql.io.rows import Policy, ReadReport
-from incmrql.reference import new_world
+from incmrql.reference import World, new_world
 from incmrql.reference.python import row_type
 from incmrql.reference.script import check_script
 from incmrql.types import model, typed
@@ -45,12 +47,14 @@ if TYPE_CHECKING:
     from incmrql.api.streams import FrameStream, PushedStream
     from incmrql.compiler.plans import SessionSource
     from incmrql.plan.program import Program
+    from incmrql.runtime.jobs import Runner
     from incmrql.runtime.options import StreamOptions
     from incmrql.spark.batch.scripts import ScriptRunner
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FloatSums = Literal["exact", "fast"]
+EngineName = Literal["spark", "local"]
 
 
 @short_tracebacks
@@ -58,8 +62,10 @@ class Session:
     """Runs queries on Spark, over registered data and with registered Python functions.
 
     Without arguments Spark runs on this machine.  A Spark session of the user's (`spark=`) is not
-    stopped, and none of its settings change.  With `allow_paths`, queries may read and write only
-    there.  Spark starts inside the context that `on_start` gives.
+    stopped, and none of its settings change.  With `engine="local"` nothing runs on Spark: batches
+    of streams run in this process, and batch queries by the reference evaluator.  With
+    `allow_paths`, queries may read and write only there.  Spark starts inside the context that
+    `on_start` gives.
 
     >>> session = Session()
     >>> session.register("orders", [{"city": "Oslo", "price": 2.5}, {"city": "Rome", "price": 1.0}])
@@ -71,6 +77,7 @@ class Session:
         self,
         spark: SparkSession | None = None,
         *,
+        engine: EngineName = "spark",
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         float_sums: FloatSums = "exact",
@@ -83,6 +90,12 @@ class Session:
             raise DataError("R212", "give either a Spark session, or a master and configuration")
         if float_sums not in ("exact", "fast"):
             raise DataError("R212", f'float_sums is "exact" or "fast", not {float_sums!r}')
+        if engine not in ("spark", "local"):
+            raise DataError("R212", f'engine is "spark" or "local", not {engine!r}')
+        self._runs_locally = engine == "local"
+        if self._runs_locally and (spark is not None or master is not None or conf):
+            hint = "Leave them out, or use the engine spark."
+            raise DataError("R212", 'engine="local" has no Spark to set up', hint=hint)
         self._users, self._master, self._conf = spark, master, dict(conf or {})
         self._own: SparkSession | None = None
         self._private: SparkSession | None = None
@@ -103,6 +116,7 @@ class Session:
     @property
     def spark(self) -> SparkSession:
         """The Spark session of the user, or the one that this session starts on first use."""
+        self._check_spark("session.spark")
         if self._users is not None:
             return self._users
         if self._own is None:
@@ -111,6 +125,21 @@ class Session:
             with self._on_start():
                 self._own = start(self._master, self._conf)
         return self._own
+
+    @property
+    def runs_locally(self) -> bool:
+        """Whether nothing runs on Spark: the engine is local."""
+        return self._runs_locally
+
+    @property
+    def runner(self) -> Runner:
+        """What runs batches: how to get the Spark session, or None for the local engine."""
+        return None if self._runs_locally else self.private_spark
+
+    def _check_spark(self, what: str) -> None:
+        """Refuse what needs Spark on the local engine."""
+        if self._runs_locally:
+            raise needs_spark(what)
 
     @property
     def paths(self) -> Paths:
@@ -143,6 +172,8 @@ class Session:
         >>> session.register("stock", [("Oslo", 3)], type="(string, int)")
         """
         self._check_name(name, {*self._streams, *self._views})
+        if hasattr(data, "toArrow"):
+            self._check_spark(f'the DataFrame of Spark registered as "{name}"')
         rows = list(data) if isinstance(data, Iterable) and not _has_columns(data) else data
         known = _row_type(rows, name) if type is None else type_from_text(type)
         self._data[name] = rows, known
@@ -177,6 +208,7 @@ class Session:
         if isinstance(rows, str):
             stream: PushedStream | FrameStream = pushed_stream(name, rows, options, keep=keep)
         else:
+            self._check_spark(f'the streaming DataFrame "{name}"')
             stream = frame_stream(name, rows, options)
         stream.known_to(lambda: self.spark)
         self._streams[name] = stream
@@ -224,6 +256,7 @@ class Session:
 
             if not _is_of_spark(query):
                 load(query)  # says what a query is
+            self._check_spark("the analysis of a DataFrame")
             plans = of_frames(self, [query], InputOptions(**inputs))
             item, fails = plans.compiled.items[0], on_arithmetic or "fail"
             return Result(self, plans.compiled, item, (), plans, fails)
@@ -253,6 +286,7 @@ class Session:
         >>> session.sql("SELECT city FROM orders ORDER BY city DESC").collect()
         Bag([Row(city='Rome'), Row(city='Oslo')])
         """
+        self._check_spark("the analysis of a SQL text")
         from incmrql.api.plans import InputOptions, of_sql
 
         plans = of_sql(self, SourceText(text, SCRIPT_NAME), InputOptions(**inputs))
@@ -310,6 +344,7 @@ class Session:
         """
         path = script if isinstance(script, Path) else None
         if path is not None and path.suffix == ".sql":
+            self._check_spark("the analysis of a SQL text")
             from incmrql.api.plans import InputOptions, of_sql
 
             plans = of_sql(self, load(path), InputOptions())
@@ -363,9 +398,7 @@ class Session:
     def _facts(self) -> list[tuple[str, str]]:
         """What the session has, for people."""
         running = sum(run.status.state != "stopped" for run in self._runs)
-        is_started = self._users is not None or self._own is not None
-        master = str(self.spark.sparkContext.master) if is_started else "not started yet"
-        facts = [("Spark", master)]
+        facts = [("engine", "local") if self._runs_locally else ("Spark", self._master_now())]
         for what, names in (
             ("data", self._data),
             ("streams", self._streams),
@@ -374,6 +407,11 @@ class Session:
             if names:
                 facts.append((what, ", ".join(names)))
         return [*facts, ("runs", str(running))] if running else facts
+
+    def _master_now(self) -> str:
+        """The master of its Spark, if that runs."""
+        is_started = self._users is not None or self._own is not None
+        return str(self.spark.sparkContext.master) if is_started else "not started yet"
 
     # --- what queries of Spark see ---
 
@@ -441,11 +479,26 @@ class Session:
             source, catalog, imports.include, settings, lambda script: script.with_options(options)
         )
 
-    def engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> ScriptRunner:
+    def item_engine(
+        self, compiled: Compiled, arguments: Sequence[str], **settings: Any
+    ) -> ScriptRunner | ReferenceEngine:
         """What runs the items of a script over the current data of the session."""
+        if self._runs_locally:
+            return ReferenceEngine(self._world(compiled, arguments, settings))
+        return self.engine(compiled, arguments, **settings)
+
+    def engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> ScriptRunner:
+        """What runs the items of a script on Spark."""
         from incmrql.spark.batch.queries import QueryCache
         from incmrql.spark.batch.scripts import ScriptRunner
 
+        world = self._world(compiled, arguments, settings)
+        cache = compiled.cache.setdefault("spark", QueryCache(compiled.items))
+        return ScriptRunner(world, self.private_spark, self._float_sums == "fast", cache=cache)
+
+    def _world(
+        self, compiled: Compiled, arguments: Sequence[str], settings: Mapping[str, Any]
+    ) -> World:
         given: dict[str, Any] = {"quarantine": self._quarantine, "paths": self._paths}
         given |= {"on_report": self._on_report or warn, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
@@ -453,8 +506,7 @@ class Session:
         registered.update({name: stream.rows() for name, stream in streams})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
         check_script(compiled.typed, world)
-        cache = compiled.cache.setdefault("spark", QueryCache(compiled.items))
-        return ScriptRunner(world, self.private_spark, self._float_sums == "fast", cache=cache)
+        return world
 
     def _streams_read_by(
         self, script: typed.Script
@@ -474,6 +526,7 @@ class Session:
 
     def private_spark(self) -> SparkSession:
         """A second Spark session in the same application, with the settings that queries need."""
+        self._check_spark("this")
         if self._private is None:
             from incmrql.spark.clusters import await_executors
             from incmrql.spark.session import private
@@ -504,7 +557,7 @@ class Session:
         options = replace(options, paths=self._paths)
         inputs = RunInputs(
             program,
-            self.private_spark,
+            self.runner,
             options,
             described,
             self._on_report,

@@ -44,11 +44,12 @@ _TERMINAL_LIMIT = 100
 @field_option("on_arithmetic")
 @click.option(
     "--engine",
-    type=click.Choice(["spark", "reference"]),
+    type=click.Choice(["spark", "local", "reference"]),
     default="spark",
     show_default=True,
     envvar="INCMRQL_ENGINE",
-    help="Engine for queries that read sources: Spark, or the reference evaluator for small data.",
+    help="Engine for queries that read sources: Spark; this process, for small data; or the "
+    "reference evaluator, which answers all queries once.",
 )
 @click.option("--master", help="Spark master URL. [default: this machine]")
 @click.option("--conf", multiple=True, metavar="K=V", help="Spark setting. May be repeated.")
@@ -126,10 +127,12 @@ def run(  # noqa: PLR0913 - one parameter for each option
             compiled, words, on_answer=lambda answer: print_answer(shown(answer.value)), **settings
         )
     else:
-        from incmrql.api.session import FloatSums, Session
+        from incmrql.api.session import EngineName, FloatSums, Session
 
         fast: FloatSums = "fast" if float_sums == "fast" else "exact"
+        name: EngineName = "local" if engine == "local" else "spark"
         with Session(
+            engine=name,
             master=master,
             conf=spark_settings(conf),
             float_sums=fast,
@@ -147,9 +150,9 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
 def _sql_engine(engine: str) -> str:
     """The engine for a script of Spark SQL."""
-    if engine == "reference" and _is_given("engine"):
+    if engine != "spark" and _is_given("engine"):
         hint = "incmrql verify compares its answers with those of the reference evaluator."
-        raise click.UsageError(f"A .sql file runs on Spark, not by --engine reference. {hint}")
+        raise click.UsageError(f"A .sql file runs on Spark, not by --engine {engine}. {hint}")
     return "spark"
 
 

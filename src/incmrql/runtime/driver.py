@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from incmrql.engine.batch import CompiledProgram, answer_value
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.inputs import InputFile
+from incmrql.engine.jobs import Job, JobResult
 from incmrql.engine.messages import BagSummary, BatchRequest, Target, tables_of_json
 from incmrql.engine.store.compaction import CompactionTask
 from incmrql.engine.store.segments import Segment
@@ -61,6 +62,7 @@ from incmrql.runtime.feeds.removal import (
     without_retracted,
 )
 from incmrql.runtime.feeds.spooled import Arrivals, Feed
+from incmrql.runtime.jobs import Runner, job_of
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.progress import BatchProgress
 from incmrql.runtime.reach import (
@@ -77,15 +79,10 @@ from incmrql.runtime.sinks.batches import BatchOutputs
 from incmrql.runtime.sinks.binding import SinkBinding, bind, refuse_used
 from incmrql.runtime.sinks.current import CurrentAnswers
 from incmrql.runtime.sinks.folders import Sink
-from incmrql.spark.clusters import check_executors
-from incmrql.spark.stream_job import JobResult, StreamJob
+from incmrql.runtime.waiting import lags_of, next_and_later_files
 from incmrql.storage import fsync
 from incmrql.storage.files import crash_here
 from incmrql.values import Value
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _CLEAN_EVERY = 20
 
@@ -94,8 +91,9 @@ class Driver:
     """A program on its checkpoint, batch by batch.  Use as a context manager.
 
     `output` is the directory of the items that name none; without it the recorded output
-    continues.  `registered` is the data behind registered names.  A `read_only` driver reads the
-    committed state and changes nothing, beside another driver that writes.
+    continues.  Without `spark` the batches run in this process.  `registered` is the data behind
+    registered names.  A `read_only` driver reads the committed state and changes nothing, beside
+    another driver that writes.
     """
 
     def __init__(  # noqa: PLR0913 - what it runs, where, and how
@@ -103,7 +101,7 @@ class Driver:
         program: Program,
         checkpoint: Path,
         output: Path | None,
-        spark: SparkSession | Callable[[], SparkSession],
+        spark: Runner,
         options: StreamOptions | None = None,
         *,
         registered: Mapping[str, Any] | None = None,
@@ -120,6 +118,8 @@ class Driver:
         self.on_notice: Callable[[str], None] = lambda _notice: None
         """Called with each notice about the sources."""
         self._notices: list[str] = []
+        self._waiting: tuple[InputFile, ...] = ()
+        """The files that the next batch leaves for later ones."""
         self._removals: tuple[InputFile, ...] = ()
         """The files that the next batch forgets or retracts."""
         self._unfinished: Ingested | None = None
@@ -133,7 +133,7 @@ class Driver:
         self.feeds: list[Feed] = []
         self.binding = SinkBinding(())
         self._spark = spark
-        self._job: StreamJob | None = None
+        self._job: Job | None = None
         self.checkpoint = Checkpoint(checkpoint, self.compiled.physical.schemas)
         self.outputs = BatchOutputs(self.checkpoint, len(program.outputs), self.options.quarantine)
         self.current = CurrentAnswers(self.checkpoint, self.compiled)
@@ -246,14 +246,11 @@ class Driver:
         return self.job.compact(task, str(self.checkpoint.runs.absolute()))
 
     @property
-    def job(self) -> StreamJob:
-        """The Spark job, created when the first batch needs it."""
+    def job(self) -> Job:
+        """What runs the batches, created when the first one needs it."""
         if self._job is None:
-            spark = self._spark() if callable(self._spark) else self._spark
-            check_executors(spark)
-            self._job = StreamJob(
-                spark, self.compiled, self.checkpoint.work, self.checkpoint.buckets
-            )
+            work, buckets = self.checkpoint.work, self.checkpoint.buckets
+            self._job = job_of(self._spark, self.compiled, work, buckets)
         return self._job
 
     def _recover(self) -> None:
@@ -311,8 +308,8 @@ class Driver:
         if files is None and self._removals:
             files = self._removals
         elif files is None:
-            most = self.options.max_files_per_batch
-            files = batch_files.next_files(self.poll().files, most, self._is_streaming)
+            ready, limits = self.poll().files, self.options.limits
+            files, self._waiting = next_and_later_files(ready, limits, self.program.streams)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 self.current.write(self.state, now=True)
                 return None
@@ -402,8 +399,11 @@ class Driver:
         times = (ran - begun, begun - start + committed - ran, end - committed, end - start)
         scopes = self.compiled.physical.scopes
         report = report_of(self.state, files, result, times, published, scopes)
+        lags = lags_of(self.program.streams, files, self._waiting, time.time())
         errors = self.watched.report(summaries) if self.program.watches else None
-        report, self._notices = replace(report, notices=tuple(self._notices), errors=errors), []
+        notices = tuple(self._notices)
+        report = replace(report, notices=notices, errors=errors, lags=lags)
+        self._notices, self._waiting = [], ()
         return report
 
     def _summaries(self, result: JobResult, number: int) -> list[BagSummary]:

@@ -2,7 +2,7 @@
 
 | query | by |
 |---|---|
-| MRQL | the engine of batch queries, on Spark |
+| MRQL | the engine of batch queries, on Spark; on the local engine the reference evaluator |
 | a plan of Spark | the reference evaluator; above a size, or if asked for, Spark itself |
 | MRQL that reads a plan of Spark | the reference evaluator |
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from incmrql.compiler.combined import reads_plans
+from incmrql.engine.local import needs_spark
 from incmrql.errors import DataError, DifferenceFound, InternalError
 from incmrql.plan.program import Output
 from incmrql.reference import Environment, evaluate
@@ -54,7 +55,8 @@ class Expected:
     """Computes answers again from the rows that were ingested."""
 
     ingested: IngestedRows
-    engine: ScriptRunner
+    engine: ScriptRunner | None
+    """The engine of batch queries; None on the local engine."""
     judge: Judge | None
     against: Against | None
     on_notice: Callable[[str], None]
@@ -68,10 +70,13 @@ class Expected:
             if self.against == "spark" and self.judge is None:
                 hint = "Leave it out: MRQL is verified by the engine of batch queries, on Spark."
                 raise DataError("R212", 'verify(against="spark") is for Spark plans', hint=hint)
-            query = self.engine.query(output.item.expr)
-            if query is None:
-                raise InternalError("a query that follows streams reads no source")
-            return elements(self.engine.value(query), output), False
+            if self.engine is not None:
+                query = self.engine.query(output.item.expr)
+                if query is None:
+                    raise InternalError("a query that follows streams reads no source")
+                return elements(self.engine.value(query), output), False
+        if self.against == "spark" and self.engine is None:
+            raise needs_spark('verify(against="spark")')
         if self._asks_spark():
             return self._by_spark(number, output), True
         value = evaluate(output.item.expr, Environment(self.ingested.world()))
@@ -87,6 +92,8 @@ class Expected:
                 return True
             message = f"the reference evaluator would take about {_duration(seconds)}"
             hint = 'Verify against Spark: run.verify(against="spark"), or --against spark.'
+            if self.engine is None:
+                hint = "Resume the checkpoint with the engine spark, and verify there."
             raise DataError("R314", f"{message} for {self._input_rows():,} rows", hint=hint)
         if seconds > _WORTH_TELLING:
             self.on_notice(
@@ -121,7 +128,7 @@ class Expected:
     def _input_rows(self) -> int:
         if self._rows is None:
             ingested = self.ingested
-            self._rows = sum(ingested.rows(stream).count() for stream in ingested.program.streams)
+            self._rows = sum(map(ingested.count, ingested.program.streams))
         return self._rows
 
 

@@ -6,8 +6,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from incmrql.errors import CheckpointError, DataError
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
 
 _SYSTEM = re.compile(
     r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)(?:: '(?P<path>[^'\n]*)')?", re.MULTILINE
@@ -46,20 +50,20 @@ def _resource_error(number: int, why: str) -> CheckpointError:
 @contextmanager
 def spark_failures(number: int) -> Iterator[None]:
     """Turns failures of the Spark job of a batch into errors of incmrql."""
-    from pyspark.errors import PySparkException
-
-    from incmrql.spark.clusters import error_of, is_out_of_memory
-
     try:
         yield
-    except PySparkException as problem:
+    except Exception as problem:
+        if not type(problem).__module__.startswith("pyspark."):
+            raise
+        from incmrql.spark.clusters import error_of, is_out_of_memory
+
         if is_out_of_memory(str(problem)):
             raise _resource_error(number, "Spark ran out of memory") from None
         causes = list(_SYSTEM.finditer(str(problem)))
         if causes:  # the last error is the one that ended the task
             where = f" ({causes[-1]['path']})" if causes[-1]["path"] else ""
             raise write_failure(number, f"{causes[-1]['why'].lower()}{where}") from None
-        raise error_of(problem) from None
+        raise error_of(cast("PySparkException", problem)) from None
 
 
 @contextmanager

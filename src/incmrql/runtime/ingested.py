@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.inputs import InputFile
 from incmrql.errors import InternalError
 from incmrql.plan.program import Program, Stream
 from incmrql.reference import Environment, World, evaluate, new_world
 from incmrql.runtime.driver import Driver
-from incmrql.runtime.replay import net_rows
+from incmrql.runtime.local_replay import net_weights
+from incmrql.runtime.replay import net_rows, packed
 from incmrql.spark.values import values
 from incmrql.types import typed
-from incmrql.values import Bag
+from incmrql.values import Bag, decode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
     from incmrql.spark.packing import PickledObject
 
 
-def ingested_rows(driver: Driver, spark: SparkSession) -> IngestedRows:
-    """What a driver has ingested; raises `DataError` if some of it is no longer there."""
+def ingested_rows(driver: Driver, spark: SparkSession | None) -> IngestedRows:
+    """What a driver has ingested; raises `DataError` if some of it is no longer there.
+
+    Without `spark` its rows are read in this process.
+    """
     program = driver.program
     stored = dict(program.stored)
     world = new_world(program.script, arguments=list(program.arguments), stored=stored)
     world.paths = driver.compiled.paths  # kept copies stand for the paths that the script names
-    files, compiled = driver.ingested_files(), driver.job.sent.content
-    return IngestedRows(program, files, compiled, spark, Environment(world))
+    files = driver.ingested_files()
+    on_spark = None if spark is None else (spark, packed(driver))
+    return IngestedRows(program, files, driver.compiled, on_spark, Environment(world))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +44,15 @@ class IngestedRows:
 
     program: Program
     files: Sequence[InputFile]
-    compiled: PickledObject
-    spark: SparkSession
+    compiled: CompiledProgram
+    on_spark: tuple[SparkSession, PickledObject] | None
+    """The Spark session, and the program as its tasks load it; None on the local engine."""
     env: Environment
 
     def frame(self, source: typed.Source, path: str | None, packed: bool) -> DataFrame | None:
         """The rows of a source as the batches so far have left them."""
         stream = self.stream(source, path)
-        files = self.files_of(stream)
-        return net_rows(self.spark, self.compiled, stream, files, packed=packed)
+        return self._frame(stream, packed=packed)
 
     def world(self) -> World:
         """A world in which the reference evaluator reads these rows."""
@@ -55,7 +61,17 @@ class IngestedRows:
     def values(self, source: typed.Source, _env: Environment) -> Bag:
         """The rows of a source as Python values."""
         stream = self._stream_of(source)
-        return Bag(values(self.rows(stream), stream.element))
+        if self.on_spark is not None:
+            return Bag(values(self.rows(stream), stream.element))
+        weights = net_weights(self.compiled, stream, self.files_of(stream))
+        return Bag([decode(row) for row, weight in weights.items() for _ in range(weight)])
+
+    def count(self, stream: Stream) -> int:
+        """The number of rows of a source."""
+        if self.on_spark is not None:
+            return self.rows(stream).count()
+        weights = net_weights(self.compiled, stream, self.files_of(stream))
+        return sum(weight for weight in weights.values() if weight > 0)
 
     def rows_of(self, source: typed.Source) -> DataFrame:
         """The rows of a source, in the single column `value` or in columns."""
@@ -67,8 +83,11 @@ class IngestedRows:
 
     def rows(self, stream: Stream) -> DataFrame:
         """The rows of a source of the program, in the single column `value` or in columns."""
-        files = self.files_of(stream)
-        return net_rows(self.spark, self.compiled, stream, files, packed=stream.packed)
+        return self._frame(stream, packed=stream.packed)
+
+    def _frame(self, stream: Stream, *, packed: bool) -> DataFrame:
+        assert self.on_spark is not None
+        return net_rows(*self.on_spark, stream, self.files_of(stream), packed=packed)
 
     def files_of(self, stream: Stream) -> list[InputFile]:
         """The files that were ingested of a source."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from incmrql.engine.jobs import LARGE, LOOP_ROWS
 from incmrql.engine.store.compaction import INLINE
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.plan.program import LoopSettings
 from incmrql.runtime.user_options import UserOptions
-from incmrql.spark.loops.placement import LOOP_ROWS
-from incmrql.spark.stream_job import LARGE
+from incmrql.runtime.waiting import BatchLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ class StreamOptions(UserOptions):
     """For whoever only reads: the batch whose state is read; None: the last one."""
     reads_sources: bool = True
     """Whether sources are opened; a command that only rewrites a checkpoint does not."""
+
+    @property
+    def limits(self) -> BatchLimits:
+        """How much a batch may ingest."""
+        rows = self.max_rows_per_batch
+        return BatchLimits(self.max_files_per_batch, self.max_bytes_per_batch, rows)
 
     @property
     def iteration(self) -> LoopSettings:

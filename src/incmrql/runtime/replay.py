@@ -18,16 +18,16 @@ from incmrql.engine.context import BatchContext
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import Reading, tables_of_json
 from incmrql.engine.operators.answers import bucket_rows
-from incmrql.engine.store.segments import OpenSegments
-from incmrql.engine.store.tables import Reader, StateTable, difference, scan
-from incmrql.engine.store.tables import rows_of as differing_rows
+from incmrql.engine.store.tables import Reader, StateTable, scan
 from incmrql.errors import DataError
 from incmrql.io.arrow.columns import WEIGHT, is_spread, parts_of
 from incmrql.plan.program import Stream
+from incmrql.runtime.driver import Driver
+from incmrql.runtime.local_replay import bucket_difference
 from incmrql.spark.clusters import EncodedDataError
 from incmrql.spark.packing import PickledObject
 from incmrql.spark.sources.columns import quote_name
-from incmrql.spark.stream_job import balance_files
+from incmrql.spark.stream_job import StreamJob, balance_files
 from incmrql.spark.values import (
     ONE,
     batches,
@@ -40,7 +40,19 @@ from incmrql.spark.values import (
     without_null,
 )
 from incmrql.types.model import Type
-from incmrql.values import Value, show
+from incmrql.values import Value
+
+
+def stream_job(driver: Driver) -> StreamJob:
+    """The job of a driver whose batches run on Spark."""
+    job = driver.job
+    assert isinstance(job, StreamJob)
+    return job
+
+
+def packed(driver: Driver) -> PickledObject:
+    """The program of a driver whose batches run on Spark, as its tasks load it."""
+    return stream_job(driver).sent.content
 
 
 def net_rows(
@@ -252,13 +264,10 @@ def _compare_buckets(
     rows: Iterator[Any],
 ) -> Iterator[Any]:
     """In a task: the differences of tables in some of their buckets."""
-    readers = [Reader(Path(directory), OpenSegments()) for directory in directories]
+    runs, scratch = map(Path, directories)
     for batch in rows:
         for number in batch.column(0).to_pylist():
             name, bucket = pairs[number]
-            content = difference((kept[name], readers[0]), (built[name], readers[1]), bucket)
-            if len(content):
-                first = ", ".join(show(row, 10) for row in differing_rows(content, 3))
-                yield pa.record_batch(
-                    [[name], [len(content)], [first]], names=["name", "rows", "first"]
-                )
+            count, first = bucket_difference(name, bucket, (kept, runs), (built, scratch))
+            if count:
+                yield pa.record_batch([[name], [count], [first]], names=["name", "rows", "first"])

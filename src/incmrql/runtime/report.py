@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from incmrql.engine.inputs import InputFile
+from incmrql.engine.jobs import JobResult
 from incmrql.engine.messages import Reading
 from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import ReadReport
 from incmrql.plan.access import SCOPES, Scope
 from incmrql.runtime.arithmetic import Failures
 from incmrql.runtime.checkpoint.manifests import State
-from incmrql.spark.stream_job import JobResult
+from incmrql.runtime.waiting import SourceLag
 from incmrql.values import Value
 
 
@@ -92,13 +92,18 @@ class BatchReport:
     """Notices about the sources since the previous batch, such as lines that a socket dropped."""
     errors: Failures | None = None
     """The rows for which arithmetic fails after the batch; None if failures are not tracked."""
+    lags: tuple[SourceLag, ...] = ()
+    """How far each source lags of which the batch ingested files or left some waiting."""
     noticed: Mapping[int, SourceFacts] = field(default_factory=dict)
     """Facts about the rows that were read, by the index of their source."""
-    lag: float | None = None
-    """Seconds from the last write to the oldest file of the batch until the batch was published.
 
-    None without files, and for the first batch, which reads what was there before.
-    """
+    @property
+    def lag(self) -> float | None:
+        """Seconds that the source lags that lags most.
+
+        None without files, and for the first batch, which reads what was there before.
+        """
+        return max((lag.seconds for lag in self.lags), default=None) if self.number else None
 
 
 def report_of(
@@ -149,14 +154,7 @@ def report_of(
         seconds=whole,
         outputs=tuple(outputs),
         noticed={int(place): noticed for place, noticed in reading.noticed.items()},
-        lag=_lag(files) if state.number else None,
     )
-
-
-def _lag(files: Sequence[InputFile]) -> float | None:
-    """The age of the oldest file."""
-    oldest = min((file.origin or file).modified for file in files) if files else None
-    return None if oldest is None else max(0.0, time.time() - oldest / 1e9)
 
 
 def _bad(reading: Reading) -> ReadReport:

@@ -28,6 +28,18 @@ def seconds(given: str | float) -> float:
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
+def size(given: str | int) -> int:
+    """Parse a number of bytes such as `500MB` or `2GiB`, or a plain number."""
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return given
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]i?)?B?", str(given).strip())
+    if match is None or isinstance(given, bool) or not float(match[1]):
+        raise DataError("R212", f"{given!r} is not a size such as 500MB, 2GiB or 100000")
+    unit = (match[2] or "").upper()
+    base = 1024 if unit.endswith("I") else 1000
+    return int(float(match[1]) * base ** " KMGT".index(unit[:1] or " "))
+
+
 def kept_input(given: str | int) -> Literal["all", "none"] | int:
     """Parse how many batches of input to keep: `all`, `none` or a number."""
     if given in ("all", "none"):
@@ -149,6 +161,18 @@ class UserOptions:
     max_batches: int | None = option(None, "Stop after N batches.", metavar="N", least=1)
     max_files_per_batch: int | None = option(
         None, "Maximum number of files per batch, oldest first.", metavar="N", least=1
+    )
+    max_bytes_per_batch: int | None = option(
+        None,
+        "Maximum size of the files of a batch, such as 500MB; a larger file is a batch of its own.",
+        metavar="SIZE",
+        read=size,
+    )
+    max_rows_per_batch: int | None = option(
+        None,
+        "Maximum number of rows per batch; a file with more rows is a batch of its own.",
+        metavar="N",
+        least=1,
     )
     verify: int | None = option(
         None,

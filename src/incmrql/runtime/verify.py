@@ -24,10 +24,10 @@ from incmrql.engine.store.tables import StateTable
 from incmrql.errors import DataError, DifferenceFound, QueryError
 from incmrql.plan.program import Stream
 from incmrql.reference import Environment, evaluate
+from incmrql.runtime import local_replay, replay
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.expected import Against, Expected, Judge, elements, with_near_rows
 from incmrql.runtime.ingested import IngestedRows, ingested_rows
-from incmrql.runtime.replay import ledger_differences, state_differences
 from incmrql.runtime.report import Verified
 from incmrql.spark.batch.scripts import ScriptRunner
 from incmrql.types import typed
@@ -48,7 +48,7 @@ _WIDEST = 200
 
 def verify(
     driver: Driver,
-    spark: SparkSession,
+    spark: SparkSession | None,
     *,
     judge: Judge | None = None,
     against: Against | None = None,
@@ -66,7 +66,9 @@ def verify(
         raise DataError("R313", message, hint=hint)
     start = time.perf_counter()
     kept = ingested_rows(driver, spark)
-    engine = ScriptRunner(kept.env.world, lambda: spark, override=kept.frame)
+    engine = None
+    if spark is not None:
+        engine = ScriptRunner(kept.env.world, lambda: spark, override=kept.frame)
     computed = Expected(kept, engine, judge, against, on_notice, driver.state.number)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
@@ -96,7 +98,7 @@ def verify_rows(driver: Driver, number: int, value: Value, *, may_be_near: bool)
     return len(expected)
 
 
-def verify_state(driver: Driver, spark: SparkSession) -> None:
+def verify_state(driver: Driver, spark: SparkSession | None) -> None:
     """Compare ledgers and state with those of a rebuild over all input, and not the answers.
 
     Raises `DifferenceFound`.
@@ -145,9 +147,14 @@ def _check_ledger(driver: Driver, kept: IngestedRows, stream: Stream) -> None:
     if ledger is None:
         return
     runs, files = driver.checkpoint.runs, kept.files_of(stream)
-    differences = ledger_differences(
-        kept.spark, kept.compiled, stream, files, ledger, runs, most=MOST_NAMED
-    )
+    if kept.on_spark is None:
+        differences = local_replay.ledger_differences(
+            kept.compiled, stream, files, ledger, runs, most=MOST_NAMED
+        )
+    else:
+        differences = replay.ledger_differences(
+            *kept.on_spark, stream, files, ledger, runs, most=MOST_NAMED
+        )
     if differences:
         extra = tuple((row, count) for row, count in differences if count > 0)
         missing = tuple((row, -count) for row, count in differences if count < 0)
@@ -168,7 +175,11 @@ def _check_state(driver: Driver, kept: IngestedRows) -> None:
         runs = driver.checkpoint.runs
         own = _incomparable(driver, built)
         tables = {name: table for name, table in driver.state.tables.items() if name not in own}
-        differences = state_differences(kept.spark, tables, runs, built, scratch)
+        if kept.on_spark is None:
+            differences = local_replay.state_differences(tables, runs, built, scratch)
+        else:
+            spark, _ = kept.on_spark
+            differences = replay.state_differences(spark, tables, runs, built, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if differences:
@@ -248,7 +259,7 @@ def _show_row(value: Value) -> str:
 
 def trace(
     driver: Driver,
-    spark: SparkSession,
+    spark: SparkSession | None,
     rows: Sequence[Value] | None,
     kind: Literal["lineage", "debug"],
     number: int = 0,
@@ -269,16 +280,19 @@ def _with_notes(
     kind: Literal["lineage", "debug"],
 ) -> list[Value]:
     """The rows of an answer with their notes; all of them, or only the given ones."""
-    program, is_plan = kept.program, reads_plans(item, kept.program.script)
-    world = kept.world() if is_plan else kept.env.world
+    program = kept.program
+    by_reference = reads_plans(item, kept.program.script) or kept.on_spark is None
+    world = kept.world() if by_reference else kept.env.world
     with annotated_item(replace(item, kind=kind), world) as annotated:
         expr = annotated.expr
         if rows is not None:
             expr = _only(expr, rows, last_number(program.script, expr))
             world.stored.update({_key(n): row for n, row in enumerate(rows)})
-        if is_plan:  # not all of Spark's expressions have a form for batch queries
+        if by_reference:  # not all of Spark's expressions have a form for batch queries
             return annotated.answer(evaluate(expr, Environment(world)))
-        engine = ScriptRunner(world, lambda: kept.spark, override=kept.frame)
+        assert kept.on_spark is not None
+        spark, _ = kept.on_spark
+        engine = ScriptRunner(world, lambda: spark, override=kept.frame)
         query = engine.query(expr)
         return [] if query is None else annotated.answer(engine.value(query))
 

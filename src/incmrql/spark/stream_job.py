@@ -13,7 +13,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.inputs import InputFile
+from incmrql.engine.jobs import LARGE, LOOP_ROWS, LOOPS, REQUEST, JobResult, trusted_deletes_error
 from incmrql.engine.loops.offload import Offloading
 from incmrql.engine.messages import (
     BagSummary,
@@ -39,7 +40,7 @@ from incmrql.plan.program import Stream
 from incmrql.spark.batch.queries import with_runner
 from incmrql.spark.clusters import is_local, watch_executors
 from incmrql.spark.internals import job_counts
-from incmrql.spark.loops.placement import LOOP_ROWS, Offload, find_loop, task_row_limits
+from incmrql.spark.loops.placement import Offload, find_loop, task_row_limits
 from incmrql.spark.packing import pack_program
 from incmrql.spark.probe import Proof, check_proofs, create_probe
 from incmrql.spark.sources.spools import reading_session, spool_files
@@ -63,12 +64,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-LARGE: Final = 16 << 20
-"""Bytes of input; a batch with at least as many runs in stages instead of one task."""
-LOOPS: Final = "loops-"
-"""Prefix of the directories that hold the rows of loops offloaded to Spark."""
-REQUEST: Final = "request-"
-"""Prefix of the files that hold the request of a batch."""
 _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",  # else each stage is a separate job
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # a row may hold all rows of a bucket
@@ -76,17 +71,6 @@ _SETTINGS: Final = {
 }
 _SENT_TYPE: Final = "bucket int, name string, data binary"
 _RESULT_TYPE: Final = "kind string, text string"
-
-
-@dataclass(frozen=True, slots=True)
-class JobResult:
-    """The result of a batch, and how many jobs, stages and tasks Spark ran for it."""
-
-    reading: Reading
-    done: BatchResult
-    jobs: int
-    stages: int
-    tasks: int
 
 
 class StreamJob:
@@ -328,7 +312,7 @@ class StreamJob:
                 case "checkpoint-error":
                     problems.append(CheckpointError(data))
                 case "negative":
-                    problems.append(_trusted_deletes_error(self.compiled, data))
+                    problems.append(trusted_deletes_error(self.compiled, data))
                 case "loop" | "proof":  # a loop beside a problem; a proof that was checked
                     pass
                 case _:
@@ -349,16 +333,6 @@ def _unfinished_error(number: int, text: str) -> Exception:
     message = f"batch {number} was not finished: {why}"
     hint = "What was committed before is unchanged. Run again to repeat the batch."
     return CheckpointError(f"error: {message}\n = hint: {hint}")
-
-
-def _trusted_deletes_error(compiled: CompiledProgram, problem: str) -> Exception:
-    """The error for a weight below zero: with `trusted_deletes`, a deletion of a missing row."""
-    names = [s.name for s in compiled.program.streams if s.streaming and not s.ledger]
-    if not names:
-        return InternalError(problem)
-    message = f"a row is deleted that is not there: {problem}"
-    hint = "Without trusted_deletes such a batch is refused, and the row is named."
-    return DataError("R205", message, place=", ".join(names), hint=hint)
 
 
 def balance_files(files: Iterable[InputFile], width: int) -> list[list[InputFile]]:

@@ -9,6 +9,7 @@ import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,8 +131,34 @@ CRASH: Final = "INCMRQL_CRASH_AT"
 """
 
 
+POINTS: Final = (
+    "intent", "task-read", "task-runs", "task-parts", "runs", "archive", "manifest", "committed",
+    "publish", "after",
+)  # fmt: skip
+"""The points that every batch passes, in order."""
+
+
+class Crashed(BaseException):
+    """Stands for the end of the process, where a test wants to go on in the same one."""
+
+
+_ENDS_AT: ContextVar[str | None] = ContextVar("ends_at", default=None)
+
+
+@contextmanager
+def crash_at(point: str) -> Iterator[None]:
+    """Raise `Crashed` where the batch that runs inside the block reaches a point."""
+    token = _ENDS_AT.set(point)
+    try:
+        yield
+    finally:
+        _ENDS_AT.reset(token)
+
+
 def crash_here(point: str, number: int) -> None:
-    """Kill this process, as the system might, if a test asks for it at this point of this batch."""
+    """End this process, as the system might, if a test asks for it at this point of this batch."""
+    if _ENDS_AT.get() == point:
+        raise Crashed(point)
     for request in filter(None, os.environ.get(CRASH, "").split(",")):
         name, batch, *mark = request.split(":", 2)
         if (name, batch) == (point, str(number)) and all(map(_mark_first_time, mark)):

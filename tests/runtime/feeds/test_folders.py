@@ -17,9 +17,9 @@ from incmrql.engine import inputs
 from incmrql.errors import DataError
 from incmrql.io.files import expand
 from incmrql.plan.program import Stream
-from incmrql.runtime.checkpoint.files import next_files
 from incmrql.runtime.feeds import Archive, FolderFeed, IngestedByPath, OnceFeed, folders
 from incmrql.runtime.feeds.folders import files_at
+from incmrql.runtime.waiting import BatchLimits, next_files
 from tests.effort import examples
 from tests.runtime.feeding import content, names, put, rows, stream_of, take, with_checksums
 
@@ -289,7 +289,7 @@ def test_a_file_that_is_replaced_by_an_older_one_is_replaced_in_one_batch(
     for name, seconds in (("a.csv", 2), ("b.csv", 1)):
         put(folder / name, "2,b\n", seconds)
     for left in (1, 0):
-        chosen = with_checksums(next_files(feed.poll(10).files, 1, lambda _file: True))
+        chosen = with_checksums(next_files(feed.poll(10).files, BatchLimits(1), lambda _file: True))
         assert [bool(file.retracts) for file, _ in chosen] == [True, False]
         feed.acknowledge(chosen)
         total.update(content(stream, [file for file, _ in chosen]))
@@ -342,7 +342,9 @@ class Replacing(RuleBasedStateMachine):
     @rule(most=st.integers(1, 3), commits=st.booleans())
     def batch(self, most: int, commits: bool) -> None:
         self.now += 10
-        files = with_checksums(next_files(self.feed.poll(self.now).files, most, lambda _file: True))
+        files = with_checksums(
+            next_files(self.feed.poll(self.now).files, BatchLimits(most), lambda _file: True)
+        )
         self.archive.add(self.number, files)
         if not commits:
             return

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 import incmrql
 from incmrql.api.runs import Run
+from incmrql.engine.jobs import JobResult, trusted_deletes_error
 from incmrql.engine.messages import BatchRequest
 from incmrql.io.spools import spool_rows
 from incmrql.plan.changes import NegativeWeight
-from incmrql.spark.stream_job import JobResult, StreamJob, _trusted_deletes_error
+from incmrql.spark.stream_job import StreamJob
 from incmrql.storage.files import CRASH
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.values import Bag, Record, identical
@@ -42,7 +43,7 @@ class Guarded(Here):
         try:
             return super().run(order, **options)
         except NegativeWeight as problem:
-            raise _trusted_deletes_error(self.compiled, str(problem)) from None
+            raise trusted_deletes_error(self.compiled, str(problem)) from None
 
 
 def on_here(run: Run) -> Run:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -112,26 +111,3 @@ def _not_visible(path: Path, why: str) -> CheckpointError:
         "path. Nothing was committed; fix that and run again."
     )
     return CheckpointError(f"error: {message}\n = hint: {hint}")
-
-
-# --- The files of the next batch ---
-
-
-def next_files(
-    files: tuple[InputFile, ...], most: int | None, is_streaming: Callable[[InputFile], bool]
-) -> tuple[InputFile, ...]:
-    """The files of the next batch: all of invariant sources, the `most` oldest of the others.
-
-    What a file was and what it is now count as one file and are never in two batches: whoever
-    ingests the new content first would retract it later instead of the old one.
-    """
-    if most is None:
-        return files
-    once = [file for file in files if not is_streaming(file)]
-    others: dict[tuple[int, str], list[InputFile]] = {}
-    for file in sorted(
-        filter(is_streaming, files), key=lambda file: (file.modified, file.deletes, file.path)
-    ):
-        others.setdefault((file.place, file.watched_path), []).append(file)
-    chosen = [file for same in islice(others.values(), most) for file in same]
-    return (*once, *sorted(chosen, key=lambda file: not file.retracts))

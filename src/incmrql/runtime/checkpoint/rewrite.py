@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from incmrql.compiler.load import READ_ONLY
 from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.compile.program import compile_program
+from incmrql.engine.jobs import Job
 from incmrql.engine.messages import BatchRequest, Part
 from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
 from incmrql.engine.store.tables import Reader, StateTable, by_bucket, scan
@@ -26,19 +27,6 @@ from incmrql.runtime.checkpoint.program import describe, recompile
 from incmrql.runtime.sinks.folders import Sink
 
 # --- The answer of the old program ---
-
-
-class AnswerWriter(Protocol):
-    """Writes whole answers, and how two of them differ: a Spark job, or this process."""
-
-    def write_answers(self, request: BatchRequest) -> list[Part]:
-        """Write all rows of answers to the targets of a request."""
-
-    def write_differences(
-        self, request: BatchRequest, old: BatchRequest, old_program: CompiledProgram,
-        places: Sequence[int],
-    ) -> list[Part]:  # fmt: skip
-        """Write to some targets the rows in which their answers differ from old ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +81,7 @@ class Retraction:
             raise _cannot_retract("the checkpoint does not store the whole answer")
         return Retraction(compiled, tables, answers)
 
-    def write(self, job: AnswerWriter, request: BatchRequest) -> list[Part]:
+    def write(self, job: Job, request: BatchRequest) -> list[Part]:
         """Write to each target of a request what its readers need to get to the new answer."""
         indices = list(self.answers)
         others = [index for index in range(len(request.targets)) if index not in self.answers]

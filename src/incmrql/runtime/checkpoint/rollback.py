@@ -8,15 +8,13 @@ of which the archive has copies.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from incmrql.engine.batch import CompiledProgram, write_answers
 from incmrql.engine.inputs import InputFile
+from incmrql.engine.local import LocalJob
 from incmrql.engine.messages import BatchRequest, Part
-from incmrql.engine.replacement import cut_answers, write_differences
-from incmrql.engine.store.content import SortedRows
 from incmrql.errors import CheckpointError
 from incmrql.runtime.checkpoint import files as batch_files
 from incmrql.runtime.checkpoint.manifests import Checkpoint, Commit, Ingested, State
@@ -67,8 +65,9 @@ def roll_back(driver: Driver, to: int) -> RolledBack:
         answers = {place: sink.answer for place, sink in modes if sink.mode == "changes"}
         parts: list[Part] = []
         if targets:
+            here = LocalJob(driver.compiled, checkpoint.buckets)  # going back needs no Spark
             retraction = Retraction.of_state(driver.compiled, now.tables, answers)
-            parts = retraction.write(_Here(driver.compiled), request)
+            parts = retraction.write(here, request)
         for target in targets:
             fsync(Path(target.folder))
         batch_files.check_parts(request, parts)
@@ -113,28 +112,6 @@ def _restore(checkpoint: Checkpoint, archive: Archive, files: Ingested) -> tuple
             fsync(target.parent)
         again += 1
     return again, gone
-
-
-class _Here:
-    """Writes answers in this process: going back needs no Spark."""
-
-    def __init__(self, compiled: CompiledProgram) -> None:
-        self._compiled = compiled
-
-    def write_answers(self, request: BatchRequest) -> list[Part]:
-        return write_answers(self._compiled, request, range(request.buckets))
-
-    def write_differences(
-        self, request: BatchRequest, old: BatchRequest, old_program: CompiledProgram,
-        places: Sequence[int],
-    ) -> list[Part]:  # fmt: skip
-        new = replace(request, targets=tuple(request.targets[place] for place in places))
-        contents: dict[tuple[int, int], list[SortedRows]] = {}
-        for compiled, each, sign in ((self._compiled, new, 1), (old_program, old, -1)):
-            for bucket in range(each.buckets):
-                for place, at, content in cut_answers(compiled, each, places, sign, bucket):
-                    contents.setdefault((place, at), []).append(content)
-        return write_differences(self._compiled, request, contents)
 
 
 __all__ = ["RolledBack", "roll_back"]

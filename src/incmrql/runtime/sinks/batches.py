@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from incmrql.engine.compile.physical import PhysicalOutput
+from incmrql.engine.jobs import LOOPS, REQUEST, JobResult
 from incmrql.engine.messages import Target
 from incmrql.engine.outputs import read_rows
 from incmrql.engine.snapshots import count_rows
@@ -22,7 +23,6 @@ from incmrql.runtime.checkpoint.manifests import Checkpoint, PublishedOutput, St
 from incmrql.runtime.progress import FOLDERS
 from incmrql.runtime.sinks import folders
 from incmrql.runtime.sinks.folders import Sink
-from incmrql.spark.stream_job import LOOPS, REQUEST, JobResult
 from incmrql.values import Value
 
 _CHANGES: Final = "changes-"

@@ -43,6 +43,7 @@ from incmrql.engine.columns.layouts import (
 )
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.context import BatchContext, sorted_rows_of
+from incmrql.engine.jobs import LOOP_ROWS
 from incmrql.engine.loops.offload import (
     ChangeFiles,
     OffloadResult,
@@ -99,8 +100,6 @@ MOST_READ = 4 << 20
 """Bytes of inputs up to which that task reads the sources itself."""
 MOST_ROWS = 1 << 22
 """Rows up to which such a task computes any intermediate result of a step."""
-LOOP_ROWS: Final = 1 << 24
-"""Rows of inputs, and of each step, up to which one task runs a loop of a stream."""
 BY_ROW = 64
 """Divides these limits if the reference evaluator processes rows one by one."""
 CROSSED = 4
