@@ -9,6 +9,7 @@ import pytest
 
 from incmrql.errors import DataError
 from incmrql.runtime import history
+from incmrql.runtime.checkpoint.manifests import HISTORY
 from incmrql.runtime.history import History
 from incmrql.runtime.report import Verified
 from tests.cli.test_console import report
@@ -51,7 +52,7 @@ def test_a_damaged_history_loses_lines_and_nothing_else(tmp_path: Path, damage: 
     first = History(tmp_path)
     first.add_batch(report(0))
     first.add_batch(report(1))
-    (path,) = (tmp_path / history.FOLDER).iterdir()
+    (path,) = (tmp_path / HISTORY).iterdir()
     match damage:
         case "cut":
             os.truncate(path, path.stat().st_size - 10)
@@ -70,7 +71,7 @@ def test_a_damaged_history_loses_lines_and_nothing_else(tmp_path: Path, damage: 
 
 
 def test_a_history_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
-    (tmp_path / history.FOLDER).write_text("in the way")
+    (tmp_path / HISTORY).write_text("in the way")
     History(tmp_path).add_batch(report(0))
     assert History(tmp_path).events() == []
     History(tmp_path / "nowhere").add_batch(report(0))

@@ -16,10 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from incmrql.runtime.checkpoint.manifests import HISTORY
 from incmrql.runtime.report import BatchReport, Verified
 from incmrql.storage import names
 
-FOLDER: Final = "history"
 MOST: Final = 10_000
 """The number of events that are kept."""
 _PIECE: Final = 1_000
@@ -36,7 +36,7 @@ class History:
     """The last events of a checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self._folder = checkpoint / FOLDER
+        self._folder = checkpoint / HISTORY
         self._lines: int | None = None
         """Events in the newest file; None before it was looked at."""
         self._file = 0
@@ -107,4 +107,4 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-__all__ = ["FOLDER", "MOST", "History"]
+__all__ = ["MOST", "History"]

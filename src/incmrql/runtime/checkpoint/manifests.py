@@ -48,6 +48,8 @@ from incmrql.storage.files import crash_here, load, write_new
 FORMAT: Final = 3
 FULL_EVERY: Final = 50
 """Every so many manifests, one lists all files so far and describes the program."""
+HISTORY: Final = "history"
+"""The directory of what `runtime.history` notes about a run."""
 Kind: TypeAlias = Literal["start", "batch", "rebuild", "rebucket", "output", "rollback"]
 """What a manifest records: the start of an epoch, or a change of the state or of the outputs."""
 _NUMBERED: Final = re.compile(r"(\d{6,})\.json")
@@ -133,6 +135,7 @@ class Checkpoint:
         self.runs, self.work, self.input = folder / "runs", folder / "work", folder / "input"
         self.intents, self.manifests = folder / "intents", folder / "manifests"
         self.published = folder / "published"
+        self.history = folder / HISTORY
         self.buckets = 1
         self.id = ""
         """Tells this checkpoint from all others, wherever it is moved."""
@@ -305,7 +308,10 @@ class Checkpoint:
         """Create the directories of a checkpoint; returns the program recorded in it, if any."""
         if not self.sequences() and (self.folder / "program.json").exists():
             raise self._unreadable()
-        folders = (self.runs, self.work, self.input, self.intents, self.manifests, self.published)
+        folders = (
+            self.runs, self.work, self.input, self.intents, self.manifests, self.published,
+            self.history,
+        )  # fmt: skip
         create_folders(self.folder, tuple(folder.name for folder in folders), mode)
         return self.description() if self.sequences() else None
 
