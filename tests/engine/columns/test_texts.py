@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal as DecimalValue
 from typing import Final
 
 import pyarrow as pa
@@ -59,6 +60,14 @@ def test_only_uncommon_texts_are_cast_one_by_one(type_: Type) -> None:
     assert by_row_count() == before
     apply_expression([ONE], cast_to(type_, "ansi"), [pa.array([*common * 50, " 7", "x", "x"])])
     assert by_row_count() == before + 2
+
+
+def test_what_is_cast_is_widened_over_the_column() -> None:
+    before = by_row_count()
+    body = typed.Widen(cast_to(Decimal(12, 2), "ansi"), type=Decimal(14, 3))
+    column = apply_expression([ONE], body, [pa.array(["1.5", None, "-2"])])
+    assert column_values(column, body.type) == [DecimalValue("1.500"), None, DecimalValue("-2.000")]
+    assert by_row_count() == before
 
 
 def test_what_is_cast_one_by_one() -> None:
