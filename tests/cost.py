@@ -86,9 +86,16 @@ class Cost:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         gc.unfreeze()  # or extension modules report at exit that objects were not freed
+        if hasattr(session.config, "workerinput") or not self._has_workers(session.config):
+            self._add("other")
         output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
         if output is not None:
             output["cpu_seconds"] = dict(self.seconds)
+
+    @staticmethod
+    def _has_workers(config: pytest.Config) -> bool:
+        """Whether other processes run the tests."""
+        return bool(getattr(config.option, "numprocesses", None))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -97,10 +104,13 @@ class Cost:
             self.seconds[name] += seconds
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        total = cpu_seconds()
+        """Print the table; a Java that its process has left behind is in the sum of its folders."""
+        if self._has_workers(terminalreporter.config):
+            own = os.times()
+            self.seconds["other"] += own.user + own.system
+        total = sum(self.seconds.values())
         if total < _LEAST:
             return
-        self.seconds["other"] = total - sum(self.seconds.values())
         terminalreporter.section("CPU seconds by folder")
         for name, seconds in sorted(self.seconds.items(), key=lambda entry: -entry[1])[:24]:
             terminalreporter.write_line(f"{seconds:7.0f}  {name}")

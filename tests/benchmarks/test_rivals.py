@@ -213,14 +213,14 @@ def keys(files: Files) -> Answer:
 
 def test_an_engine_is_done_when_its_answer_is_right(start_engine: Started, files: Files) -> None:
     side = side_of(start_engine(RIGHT), files)
-    assert 0 < side.take(0, keys(files)) < 20
+    assert side.take(0, keys(files)) > 0
     assert side.answer() is None
 
 
 def test_an_engine_that_rests_with_another_answer_is_wrong(
     start_engine: Started, files: Files
 ) -> None:
-    side = side_of(start_engine(WRONG), files)
+    side = side_of(start_engine(WRONG), files, patience=3)  # half of it is what it rests for
     with pytest.raises(Late, match="wrong: at rest with 1 rows off"):
         side.take(0, keys(files))
 

@@ -21,6 +21,7 @@ import sqlglot
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.normalize.strategy import normal_form
+from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import translate
 from incmrql.catalyst.convert import ConvertedScript, Question, convert_script
 from incmrql.catalyst.nodes import AnalyzedPlan, PlanNode
@@ -28,7 +29,7 @@ from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Leaves
 from incmrql.catalyst.types import model_type
 from incmrql.engine.compile.program import compile_program
-from incmrql.plan.assembly import program_of
+from incmrql.plan.assembly import plan_items, program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Join, Plan, is_unit
 from incmrql.plan.planner import plan_query
@@ -103,8 +104,13 @@ def plans_of(name: str) -> dict[str, AnalyzedPlan]:
 def plan_of_script(script: typed.Script) -> Plan:
     """The plan of the only item of a script."""
     with deep_recursion():
-        query = normal_form(translate(script.items[0].expr, script))[0]
-        return plan_query(query, script)
+        return plan_query(normal_form_of(script), script)
+
+
+def normal_form_of(script: typed.Script) -> Query:
+    """The normal form of the only item of a script."""
+    with deep_recursion():
+        return normal_form(translate(script.items[0].expr, script))[0]
 
 
 def program_of_script(script: typed.Script) -> Program:
@@ -249,9 +255,9 @@ def history(
 def assert_follows(script: typed.Script, data: Tables, chance: Random, folder: Path) -> None:
     """Compare stepper and engine with the reference evaluator at every batch."""
     with deep_recursion():
-        plan = plan_of_script(script)
-        stepper = Stepper(plan, Environment(new_world(script)))
-        program = program_of_script(script)
+        query = normal_form_of(script)
+        stepper = Stepper(plan_query(query, script), Environment(new_world(script)))
+        program = plan_items(script.items, [query], [None], script).program()
         kernel = KernelRun(program, folder, 2, compile_program(program))
         sofar = {name: Weighted() for name in data}
         names = set(kernel.streams)

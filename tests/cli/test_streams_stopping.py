@@ -17,10 +17,14 @@ from tests.effort import sample
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONGEST_WAIT = 120.0
+SOON = 20.0
+"""A second, as documented, on a machine that is busy with much else."""
 
 
-def start_process(folder: Path, *options: str, query: str = AVERAGE) -> subprocess.Popen[str]:
-    words = ["run", "-e", query, "--checkpoint", "ck", "--trigger", "100ms", *options]
+def start_process(
+    folder: Path, *options: str, query: str = AVERAGE, trigger: str = "100ms"
+) -> subprocess.Popen[str]:
+    words = ["run", "-e", query, "--checkpoint", "ck", "--trigger", trigger, *options]
     return subprocess.Popen(
         [sys.executable, "-c", CODE, *words],
         stdout=subprocess.PIPE,
@@ -58,6 +62,7 @@ class Slow:
     def parse(self, text):
         import os, time
         while os.path.exists("SLOW"):
+            open("SLOW.read", "w").close()
             time.sleep(0.05)
         return [{"n": int(line)} for line in text.split()]
 """
@@ -74,39 +79,34 @@ def test_sigterm_abandons_the_batch_on_its_way(tmp_path: Path, group: bool) -> N
     mark.touch()
     with start_process(tmp_path, query=COUNT) as process:
         patience = time.monotonic() + LONGEST_WAIT
-        while not list(tmp_path.glob("ck/work/*request*")) and process.poll() is None:
+        while not Path(f"{mark}.read").exists() and process.poll() is None:
             assert time.monotonic() < patience
             time.sleep(0.05)
-        time.sleep(1.0)  # the task is reading
         assert process.poll() is None, process.communicate()
-        begun = time.monotonic()
         os.killpg(process.pid, signal.SIGTERM) if group else process.terminate()
-        process.wait(timeout=LONGEST_WAIT)
-        took = time.monotonic() - begun
+        process.wait(timeout=SOON)  # while the task goes on reading
         mark.unlink()
         out, err = process.communicate(timeout=LONGEST_WAIT)
     assert (process.returncode, out) == (0, "")
     assert err.splitlines()[-1].startswith("stopped by SIGTERM; ")
     assert "Error" not in err
     assert "Traceback" not in err
-    assert took < 1.0
     with start_process(tmp_path, "--available-now", query=COUNT) as process:
         out, err = process.communicate(timeout=LONGEST_WAIT)
     assert (process.returncode, out) == (0, "6\n"), err
 
 
 def test_sigterm_between_batches(tmp_path: Path) -> None:
+    """The run does not wait for the time of its next batch."""
     shop_at(tmp_path)
-    with start_process(tmp_path) as process:
+    with start_process(tmp_path, trigger="1h") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == '{ ("Oslo",2,15.0), ("Rome",1,4.0) }\n'
         # The status line follows the answer: before it the batch is not over.
         assert process.stderr.readline().startswith("batch 0: ")
         os.killpg(process.pid, signal.SIGTERM)
-        begun = time.monotonic()
-        process.wait(timeout=LONGEST_WAIT)
-        assert time.monotonic() - begun < 1.0
+        process.wait(timeout=SOON)
         out, err = process.communicate(timeout=LONGEST_WAIT)
     assert (process.returncode, out) == (0, "")
     assert [line.split(";")[0] for line in err.splitlines()] == ["stopped by SIGTERM"]

@@ -20,7 +20,6 @@ from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.program import StepWork
-from incmrql.plan.assembly import program_of
 from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value
@@ -166,5 +165,5 @@ def compiled_program(
     """A query as the kernel runs it."""
     with deep_recursion():
         run = Run(text, streams)
-        program = program_of([run.item], run.script, stored=run.stored, iteration=LoopSettings(way))
+        program = run.program(LoopSettings(way))
         return program, compile_program(program)

@@ -54,7 +54,7 @@ TWICE = 8
 @cache
 def compile_query(text: str, streams: frozenset[str]) -> tuple[Run, Program, Physical]:
     run = Run(text, streams)
-    program = program_of([run.item], run.script, stored=run.stored)
+    program = run.program()
     return run, program, compile_program(program)
 
 
@@ -279,7 +279,7 @@ def test_random_queries(text: str, start: int) -> None:
         run = Run(text, streams, some_tables(chance, traits, ALL - streams))
     except QueryError as problem:
         reject_if_refused(problem)
-    program = program_of([run.item], run.script, stored=run.stored)
+    program = run.program()
     with deep_recursion(), TemporaryDirectory() as folder:
         try:
             compare(
@@ -292,7 +292,7 @@ def test_random_queries(text: str, start: int) -> None:
 def test_an_answer_that_maps_the_keys_of_a_group_that_a_watch_reads(tmp_path: Path) -> None:
     """In stages such rows are answered by the task that has the group, through the map."""
     run = Run("select (n, k) from (k, n) in (select (k, sum(x.A)) from x in R group by k: x.S)")
-    staged = StagedRun(program_of([run.item], run.script, watch=True), tmp_path)
+    staged = StagedRun(run.program(watch=True), tmp_path)
     answer = staged.physical.answers[0]
     assert answer.main is not None
     assert answer.main.derived is not None
@@ -316,7 +316,7 @@ WIDE = (
 
 def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
     run = Run("select (k, avg(x.id)) from x in W group by k: x.day", ALL)
-    kernel = KernelRun(program_of([run.item], run.script), tmp_path)
+    kernel = KernelRun(run.program(), tmp_path)
     days = [date(2026, 1, 1 + n) for n in range(len(WIDE))]
     rest: dict[str, Value] = {"at": None, "price": None, "pair": None, "marks": []}
     rows = [
@@ -339,6 +339,6 @@ def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
 
 def test_a_join_adds_up_for_a_fold_that_is_its_only_reader() -> None:
     run = Run("select (x.B, sum(y.D)) from x in R, y in S where x.A = y.A group by x.B", ALL)
-    steps = compile_program(program_of([run.item], run.script)).steps
+    steps = compile_program(run.program()).steps
     (join,) = [step for step in steps if isinstance(step, JoinOp)]
     assert join.fused is not None

@@ -36,7 +36,7 @@ class Recorder(StepInterpreter):
 @pytest.fixture(scope="module")
 def loop() -> LoopOp:
     known = Loops(PAGERANK)
-    program = program_of([known.item], known.script, iteration=LoopSettings("recompute"))
+    program = known.program(LoopSettings("recompute"))
     (step,) = [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
     return step
 

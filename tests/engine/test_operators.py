@@ -21,7 +21,6 @@ from incmrql.engine.stages import Route
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.lookup import look_up
 from incmrql.engine.store.sorting import TableInfo, TableSchema
-from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import inputs
 from incmrql.plan.program import Program
@@ -81,7 +80,7 @@ class DifferentInOnePlace(Different):
 def with_operator(text: str, kind: type[Different] | type[Twice]) -> tuple[Run, Program, Physical]:
     """A query over R, and the program that has one more operator below the answer."""
     run = Run(text, ALL)
-    program = program_of([run.item], run.script)
+    program = run.program()
     physical = compile_program(program)
     last = len(physical.steps) - 1
     schema = TableSchema(leaves(physical.layouts[last]))
@@ -136,7 +135,7 @@ def test_an_operator_says_whether_all_is_brought_to_one_place(kind: type[Differe
 def test_operators_state_their_inputs_and_tables(text: str) -> None:
     """The inputs of an operator are those of its node, and every table of a node is stated."""
     run = Run(text, ALL)
-    program = program_of([run.item], run.script)
+    program = run.program()
     physical = compile_program(program)
     kept = [
         (table.node, table.name, table.schema) for table in physical.tables if table.answer is None
@@ -154,7 +153,7 @@ BOTH = ((True, True), (True, False), (False, True))
 def costs(text: str) -> tuple[bool, bool]:
     """Whether all rows of two inputs meet, and whether rows are gone through one by one."""
     run = Run(text, ALL)
-    steps = compile_program(program_of([run.item], run.script)).steps
+    steps = compile_program(run.program()).steps
     return any(step.is_cross for step in steps), any(step.is_by_row for step in steps)
 
 
@@ -175,6 +174,6 @@ def test_operators_state_what_they_cost(text: str, wanted: tuple[bool, bool]) ->
 
 def test_a_join_has_no_rows_where_one_side_has_none() -> None:
     run = Run("select (x.B, y.T) from x in R, y in S where x.A = y.A", ALL)
-    steps = compile_program(program_of([run.item], run.script)).steps
+    steps = compile_program(run.program()).steps
     joins = [step for step in steps if isinstance(step, StatefulOp)]
     assert [join.has_rows(sides) for join in joins for sides in BOTH] == [True, False, False]

@@ -16,7 +16,7 @@ from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
-from incmrql.plan.assembly import program_of, watches_of
+from incmrql.plan.assembly import watches_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import Program
 from incmrql.reference import evaluate
@@ -31,7 +31,7 @@ MOST, LEAST = 2**31 - 1, -(2**31)
 def compiled_text(text: str) -> tuple[Run, Program, Physical]:
     """A query with its watches, compiled once."""
     run = Run(text, ALL)
-    program = program_of([run.item], run.script, watch=True)
+    program = run.program(watch=True)
     return run, program, compile_program(program)
 
 
@@ -264,7 +264,7 @@ def joined_tables(program: Program) -> list[str | None]:
 def test_a_watch_uses_the_rows_that_the_join_of_the_answer_keeps() -> None:
     """What is joined twice over the same rows is kept once."""
     run = Run("select x.A + y.A from x in R, y in S where x.B = y.A", ALL)
-    program = program_of([run.item], run.script, watch=True)
+    program = run.program(watch=True)
     tables = joined_tables(program)
     assert len(tables) == 4
     assert len(set(tables)) == 2

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import SourceText
+from incmrql.plan.assembly import plan_items
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Input
 from incmrql.plan.planner import plan_query
-from incmrql.plan.program import LoopMode
+from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
@@ -123,11 +124,16 @@ class Loops:
         self.script = infer_script(parse_script(SourceText(f"{text};")), catalog)
         self.item = self.script.items[-1]
         self.data = {name: Weighted() for name in rows}
-        query, _ = normal_form(translate(self.item.expr, self.script))
-        self.plan = plan_query(query, self.script)
+        self.normal, _ = normal_form(translate(self.item.expr, self.script))
+        self.plan = plan_query(self.normal, self.script)
         self.iterate: LoopMode = iterate
         self.stepper = Stepper(self.plan, self.env(), iterate)
         self.names = {node.name for node in self.plan.nodes if isinstance(node, Input)}
+
+    def program(self, iteration: LoopSettings) -> Program:
+        """The program of the loop."""
+        planned_items = plan_items([self.item], [self.normal], [None], self.script)
+        return planned_items.program(iteration=iteration)
 
     def again(self) -> Loops:
         """The same loop before its first batch."""

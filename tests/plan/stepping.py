@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import SourceText
+from incmrql.plan.assembly import plan_items, program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Groups, Input, Node, Plan
 from incmrql.plan.planner import plan_query
+from incmrql.plan.program import LoopSettings, Program
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
@@ -76,12 +78,20 @@ class Run:
                 self.stored[item.target] = evaluate(item.expr, env)
                 env = self.env()
         query = translate(self.item.expr, self.script)
-        if normal:
-            query = normal_form(query)[0]
-        self.plan = plan_query(query, self.script)
+        self.normal = normal_form(query)[0] if normal else None
+        self.plan = plan_query(self.normal or query, self.script)
         self.start = env
         self.stepper = Stepper(self.plan, env)
         self.seen: Weighted | None = None
+
+    def program(self, iteration: LoopSettings | None = None, *, watch: bool = False) -> Program:
+        """The program of the query, with the normal form that is known already."""
+        if watch or self.normal is None:
+            return program_of(
+                [self.item], self.script, stored=self.stored, iteration=iteration, watch=watch
+            )
+        planned_items = plan_items([self.item], [self.normal], [None], self.script)
+        return planned_items.program((), self.stored, iteration)
 
     def fresh(self, tables: Tables | None = None) -> Run:
         """The same query before its first batch, maybe over other tables."""

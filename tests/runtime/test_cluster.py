@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.effort import scale
 from tests.runtime.cluster import HOSTS, Cluster, standalone, why_no_namespace
 from tests.runtime.expected import Rows, expected_answers, expected_changes
 from tests.runtime.on_blind_cluster import FILES, place_beside
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
 LARGE, SMALL = 0, 1 << 30
-BATCHES = 6
-KILLED: Final = {2: "all executors", 3: "an executor", 5: "a worker"}
-"""What is killed in the middle of a batch; those with an even number are small."""
+BATCHES: Final = scale(5, 7)
+KILLED: Final = scale(("an executor", "a worker"), ("all executors", "an executor", "a worker"))
+"""What is killed, each in the middle of a batch; batches with an even number are small."""
 
 
 @pytest.fixture(scope="module")
@@ -140,21 +141,26 @@ def check_output(place: Place, batches: int) -> None:
         assert left == expected_answers(place, batches)[answer]
 
 
-def kill_in_batch(cluster: Cluster, stream: Stream, what: str) -> None:
-    """Kill processes while a batch runs: as soon as a task has written to the checkpoint."""
+def kill_in_batch(cluster: Cluster, stream: Stream, what: str) -> bool:
+    """Kill processes while a batch runs: as soon as a task has written to the checkpoint.
+
+    False if the batch was over before: this process may have to wait while others run.
+    """
     checkpoint = stream.place.checkpoint
     before = set((checkpoint / "runs").iterdir())
     until = time.monotonic() + 60
     while set((checkpoint / "runs").iterdir()) <= before and stream.is_running():
         assert time.monotonic() < until
         time.sleep(0.002)
-    assert stream.is_running(), "the batch ended before anything could be killed"
+    if not stream.is_running():
+        return False
     if what == "a worker":
         cluster.kill_worker(HOSTS[1])
-        return
+        return True
     for pid in cluster.executors()[: 1 if what == "an executor" else None]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    return True
 
 
 def test_copies_of_tasks_and_kills_change_nothing(
@@ -163,13 +169,15 @@ def test_copies_of_tasks_and_kills_change_nothing(
     """Speculation is on; executors die in small and in large batches, then a whole worker."""
     place = Place(tmp_path / "stream")
     fill(place, BATCHES)
+    left = list(KILLED)
     with Stream(cluster, place) as stream:
         for number in range(BATCHES):
             cluster.await_executors(1)
             stream.begin(SMALL if number % 2 == 0 else LARGE)
-            if number in KILLED:
-                kill_in_batch(cluster, stream, KILLED[number])
+            if left and number > 0 and kill_in_batch(cluster, stream, left[0]):
+                left.pop(0)
             check_batch(place, stream.wait_for_batch(), number)
+        assert left == [], "batches were over before anything could be killed"
         assert stream.copies() > 0
         last = stream.finish()
     check_output(place, BATCHES)
@@ -196,7 +204,7 @@ def test_without_executors_a_query_and_a_stream_are_given_up(
     result = json.loads(done.stdout)
     assert len(result["said"]) == 2
     for said in result["said"]:
-        assert said.startswith(f"error[R215]: no executor came from {cluster.url} in 11 s\n")
+        assert said.startswith(f"error[R215]: no executor came from {cluster.url} in 6 s\n")
         assert "each executor asks for 200g of memory and all cores of a worker" in said
     waiting = f"waiting for executors (0 of at least 1) from {cluster.url}: "
     assert done.stderr.count(waiting) == 2

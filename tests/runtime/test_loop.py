@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,9 +71,11 @@ def test_a_loop_that_is_stopped_does_no_further_batch(tmp_path: Path) -> None:
 
 def test_what_is_not_at_rest_is_waited_for(tmp_path: Path) -> None:
     place = average(tmp_path)
-    (place.data / "1.csv").write_text("7,3.0\n")
     options = replace(QUICK, settle=0.4, available_now=True)
     with driver_here(place, options) as driver:
+        path, now = place.data / "1.csv", time.time()
+        path.write_text("7,3.0\n")
+        os.utime(path, (now + 1, now + 1))  # so that a slow machine has not let it rest yet
         assert driver.poll().unsettled == 1
         assert run(driver) == [0]
         assert driver.state.rows > 0

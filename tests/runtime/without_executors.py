@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import incmrql
-from incmrql.spark.clusters import TIMEOUT
+from incmrql.spark import clusters
 
 
 def main(url: str, folder: str) -> None:
@@ -20,8 +20,11 @@ def main(url: str, folder: str) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "200g",
-        TIMEOUT: "11s",
+        clusters.TIMEOUT: "6s",
     }
+    # Half of the time-out, and looks that are frequent: however late some of them are, each of the
+    # two waits is told once.
+    clusters._LOG_SECONDS, clusters._POLL_SECONDS = 3.0, 0.2  # type: ignore[misc]
     numbers = Path(folder, "numbers")
     numbers.mkdir()
     (numbers / "1.csv").write_text("1\n2\n")

@@ -9,6 +9,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar, assert_never, cast
 
 from incmrql.algebra.term import (
@@ -103,6 +104,7 @@ def _shared_variables(parts: Sequence[Part]) -> set[typed.Variable]:
     return {t.variable for _, part in parts for t in terms(part) if isinstance(t, Shared)}
 
 
+@cache
 def _field_names(kind: type) -> tuple[str, ...]:
     """The fields of a class of terms or expressions that may hold variables."""
     if not is_dataclass(kind) or kind is Span:

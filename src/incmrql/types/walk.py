@@ -34,8 +34,19 @@ def _part_fields(kind: type) -> tuple[str, ...] | None:
 
 def map_children(f: Callable[[typed.Expr], typed.Expr], expr: typed.Expr) -> typed.Expr:
     """`expr` with `f` applied to each expression directly inside it."""
-    mapped: typed.Expr = _map_fields(expr, lambda part: _map_part(f, part))
+    mapped: typed.Expr = _map_fields(f, expr)
     return mapped
+
+
+def _map_fields(f: Callable[[typed.Expr], typed.Expr], node: Any) -> Any:
+    """A node with `f` applied to the expressions in its fields; the same node if none changed."""
+    changed = {}
+    for name in _part_fields(type(node)) or ():
+        before = getattr(node, name)
+        after = _map_part(f, before)
+        if after is not before and after != before:
+            changed[name] = after
+    return replace(node, **changed) if changed else node
 
 
 def _map_part(f: Callable[[typed.Expr], typed.Expr], part: Any) -> Any:
@@ -43,29 +54,9 @@ def _map_part(f: Callable[[typed.Expr], typed.Expr], part: Any) -> Any:
     if kind in _EXPRESSIONS:
         return f(part)
     if kind is tuple:
-        return _map_items(lambda item: _map_part(f, item), part)
-    if _part_fields(kind) is not None:
-        return _map_fields(part, lambda inner: _map_part(f, inner))
-    return part
-
-
-def _map_items(f: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The items with `f` applied; the same tuple if nothing changed."""
-    changed = tuple([f(item) for item in items])
-    return items if all(map(operator.is_, items, changed)) else changed
-
-
-def _map_fields(node: Any, f: Callable[[Any], Any]) -> Any:
-    """A node with `f` applied to its fields; the same node if nothing changed."""
-    changed = {}
-    for name in _part_fields(type(node)) or ():
-        before = getattr(node, name)
-        if type(before) is typed.Variable:
-            continue
-        after = f(before)
-        if after is not before and after != before:
-            changed[name] = after
-    return replace(node, **changed) if changed else node
+        items = tuple([_map_part(f, item) for item in part])
+        return part if all(map(operator.is_, part, items)) else items
+    return part if _part_fields(kind) is None else _map_fields(f, part)
 
 
 def children(node: typed.Expr | typed.Aggregation) -> Iterator[typed.Expr]:
@@ -245,7 +236,8 @@ def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
     if kind is typed.Variable:
         return names.get(part, part)
     if kind is tuple:
-        return _map_items(lambda item: _rename(item, names), part)
+        items = tuple([_rename(item, names) for item in part])
+        return part if all(map(operator.is_, part, items)) else items
     if kind in _EXPRESSIONS and _is_without(part, names):
         return part
     changed = {}

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.errors import QueryError
-from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import LoopSettings
 from incmrql.values import Value, identical, show
@@ -51,7 +50,7 @@ def error(run: KernelRun) -> dict[str, Any]:
 
 def kernel(folder: Path, asked: LoopSettings, like: KernelRun | None = None) -> KernelRun:
     known = Loops(MEANS, "recompute")
-    program = program_of([known.item], known.script, iteration=asked)
+    program = known.program(asked)
     return KernelRun(program, folder, physical=None if like is None else like.physical)
 
 
@@ -115,7 +114,7 @@ def test_old_points_alike_count_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [REACHED, COMPONENTS])
 def test_what_supports_itself_is_refused(text: str, tmp_path: Path) -> None:
     known = Loops(text, "recompute")
-    program = program_of([known.item], known.script, iteration=LoopSettings("diffuse"))
+    program = known.program(LoopSettings("diffuse"))
     with pytest.raises(QueryError, match="A104"):
         KernelRun(program, tmp_path)
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 
 from incmrql.engine.loops import operator
-from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.values import identical, show
@@ -24,7 +23,7 @@ ALL = EXACT | OTHERS
 
 def program(text: str, iterate: LoopMode) -> tuple[Loops, Program]:
     known = Loops(text, "recompute")
-    return known, program_of([known.item], known.script, iteration=LoopSettings(iterate))
+    return known, known.program(LoopSettings(iterate))
 
 
 def agrees(known: Loops, run: KernelRun, batch: Batch) -> None:

@@ -43,7 +43,7 @@ SEEDS = 2
 def kernel(
     known: Loops, iterate: LoopMode, folder: Path, physical: Physical | None = None
 ) -> KernelRun:
-    program = program_of([known.item], known.script, iteration=LoopSettings(iterate))
+    program = known.program(LoopSettings(iterate))
     run = KernelRun(program, folder, physical=physical)
     run.env.world.max_steps = MOST_STEPS
     return run

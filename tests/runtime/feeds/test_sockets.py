@@ -72,7 +72,7 @@ def reading(stream: Stream, folder: Path, every: float = 1.0) -> Iterator[Socket
 
 
 def until(done: Callable[[], bool]) -> None:
-    patience = time.monotonic() + 10
+    patience = time.monotonic() + 60
     while not done():
         assert time.monotonic() < patience, "nothing happened"
         time.sleep(0.01)

@@ -217,16 +217,14 @@ def _piece_by_value(column: Any, type_: Type) -> Piece:
 
 def integer_words(column: Any) -> Words:
     """Whole numbers, days or microseconds without nulls, as words that sort the same way."""
-    if pa.types.is_date32(column.type):
-        column = column.cast(pa.int32())
-    numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[np.int64] = _memory_numbers(column).astype(np.int64, copy=False)
     return numbers.view(np.uint64) ^ _SIGN
 
 
 def float_words(column: Any) -> Words:
-    """Floating point numbers without nulls, as words that sort the same way."""
+    """Floating point numbers as words that sort the same way; nulls give those of NaN."""
     # Adding 0.0 makes -0.0 equal to 0.0, and all NaNs get the same bits: both are one key each.
-    numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
+    numbers = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False) + 0.0
     numbers = np.where(np.isnan(numbers), np.float64("nan"), numbers)
     bits = np.ascontiguousarray(numbers).view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits ^ _SIGN)
@@ -247,9 +245,18 @@ def _decimal_bytes(column: Any) -> Matrix:
 def escape_zeros(column: Any) -> Any:
     """Strings without nulls as byte strings in which each zero byte is followed by 255."""
     content = column.cast(pa.large_binary())
-    if pc.any(pc.match_substring(content, pattern=b"\x00")).as_py():
+    if not _content_bytes(content).all():
         content = pc.replace_substring(content, pattern=b"\x00", replacement=b"\x00\xff")
     return content
+
+
+def _content_bytes(column: Any) -> npt.NDArray[np.uint8]:
+    """The bytes of all values of a column of large byte strings, one after the other."""
+    _, offsets, data = column.buffers()
+    if not len(column) or data is None:
+        return np.zeros(0, np.uint8)
+    start, stop = np.frombuffer(offsets, np.int64)[[column.offset, column.offset + len(column)]]
+    return np.frombuffer(data, np.uint8)[start:stop]
 
 
 def _big_endian(words: Words) -> Matrix:
@@ -281,10 +288,10 @@ def binary(piece: Piece) -> Any:
     """A piece as byte strings."""
     if not isinstance(piece, np.ndarray):
         return piece
-    width = piece.shape[1]
-    data = pa.py_buffer(np.ascontiguousarray(piece))
-    fixed = pa.Array.from_buffers(pa.binary(width), len(piece), [None, data])
-    return fixed.cast(pa.large_binary())
+    count, width = piece.shape
+    offsets = np.arange(count + 1, dtype=np.int64) * width
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(piece))]
+    return pa.Array.from_buffers(pa.large_binary(), count, buffers)
 
 
 def _sort_words(matrix: Matrix) -> list[Words]:

@@ -151,12 +151,13 @@ class FolderFeed:
         self._stream, self._settle, self._archive = stream, settle, archive
         self._replaces = dict(stream.source.options).get("on_modified") == "replace"
         self._seen: dict[str, tuple[InputFile, float]] = {}
-        """Files that have not settled, each with the time at which it was first seen like this."""
+        """New files with a recent time, each with the time at which it was first seen like this."""
+        self._unsettled = 0
 
     def poll(self, now: float) -> Arrivals:
         """The new files that have settled, preceded by retractions; one pass over the directory."""
         listing = self._listing()
-        before, self._seen = self._seen, {}
+        before, self._seen, self._unsettled = self._seen, {}, 0
         retractions: list[InputFile] = []
         new: list[InputFile] = []
         for path in self._altered_files(listing):
@@ -170,7 +171,7 @@ class FolderFeed:
             if path not in self.ingested and self._is_settled(file, before, now):
                 new.append(file)
         new.sort(key=lambda file: (file.modified, file.deletes, file.path))
-        return Arrivals((*retractions, *new), len(self._seen), self._notices())
+        return Arrivals((*retractions, *new), self._unsettled, self._notices())
 
     def _notices(self) -> tuple[str, ...]:
         """A notice for each kind of skipped files that was not reported yet."""
@@ -238,10 +239,11 @@ class FolderFeed:
         known, since = before.get(file.path, (None, now))
         if known != file:
             since = now
-        elif now - since >= self._settle:
-            return True
+        # One that has settled is remembered too: who polls need not take what is there.
         self._seen[file.path] = (file, since)
-        return False
+        is_settled = known == file and now - since >= self._settle
+        self._unsettled += not is_settled
+        return is_settled
 
     # --- ingested files ----------------------------------------------------------------------
 
