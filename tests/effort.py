@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import pytest
 from hypothesis import settings
 
 T = TypeVar("T")
@@ -33,6 +34,16 @@ def scale(reduced: T, full: T) -> T:
 def sample(cases: Iterable[T], part: int) -> list[T]:
     """One case in `part`, evenly spread and with the first; all of them at full size."""
     return list(cases)[:: scale(part, 1)]
+
+
+def mostly_slow(cases: Iterable[T], part: int) -> list[Any]:
+    """All cases, of which `make check` runs one in `part`, evenly spread and with the first."""
+    marked: list[Any] = list(cases)
+    for number, case in enumerate(marked):
+        if number % part:
+            values = case if isinstance(case, tuple) else (case,)
+            marked[number] = pytest.param(*values, marks=pytest.mark.slow)
+    return marked
 
 
 def examples(full: int) -> settings:

@@ -21,7 +21,7 @@ from incmrql.types.walk import bound_variables, free_variables, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import check_expr
 from tests.algebra.shapes import shape_queries
-from tests.effort import fewer
+from tests.effort import fewer, mostly_slow
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import CATALOG, tables
 from tests.oracle.lineage import debug, lineage
@@ -86,7 +86,9 @@ def check_notes(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", [*[text for text, _ in EXPECTED], *QUERIES, *TIES, *MORE])
+@pytest.mark.parametrize(
+    "text", mostly_slow([*[text for text, _ in EXPECTED], *QUERIES, *TIES, *MORE], 4)
+)
 @fewer
 @given(left=ROWS, right=ROWS)
 def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[Value]) -> None:

@@ -257,7 +257,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("case", sample(CASES, 2), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sample(CASES, 4), ids=lambda case: case.name)
 def test_a_case(bench: Bench, case: Case) -> None:
     measurement = measure(bench, case)
     assert measurement.problems == []

@@ -21,6 +21,7 @@ from tests.catalyst.judging import (
     script_of_plan,
 )
 from tests.catalyst.texts import tables, texts
+from tests.effort import mostly_slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,7 @@ ROWS: Tables = {
 }
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", mostly_slow(QUERIES, 6))
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
     script = script_of_plan(plans_of(SET)[query]).script

@@ -17,6 +17,7 @@ from incmrql.plan.changes import Weighted
 from incmrql.syntax.depth import deep_recursion
 from tests.catalyst.judging import program_of_script, script_of_plan
 from tests.catalyst.trap_answers import trap_answers
+from tests.effort import mostly_slow
 from tests.engine.kernels import KernelRun
 
 SIZES: Final = (100, 800)
@@ -82,7 +83,7 @@ def _size(change: Weighted) -> int:
     return sum(abs(weight) for _, weight in change)
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", mostly_slow(QUERIES, 6))
 def test_reads_follow_the_change_whatever_the_history(query: str, tmp_path: Path) -> None:
     small, large = (work(query, size, tmp_path / str(size)) for size in SIZES)
     assert [answer for _, answer in small] == [answer for _, answer in large]

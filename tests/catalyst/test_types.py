@@ -23,6 +23,7 @@ from tests.catalyst.judging import (
 )
 from tests.catalyst.test_traps import problems, with_fields
 from tests.catalyst.texts import texts
+from tests.effort import mostly_slow, scale
 
 NAMES = sorted(set(texts("types")) - {"map_errors", "map_group"})
 
@@ -44,10 +45,10 @@ def answer(query: str, rows: list[Any] = ROWS) -> list[Any]:
     return list(reference_answer(script_of_plan(plans_of("types")[query]).script, {"t": rows}))
 
 
-@pytest.mark.parametrize("query", NAMES)
+@pytest.mark.parametrize("query", mostly_slow(NAMES, 6))
 def test_streams_with_deletions(query: str, tmp_path: Path) -> None:
     script = script_of_plan(plans_of("types")[query]).script
-    for seed in range(3):
+    for seed in range(scale(2, 3)):
         chance = Random(f"{query} {seed}")
         folder = tmp_path / str(seed)
         folder.mkdir()

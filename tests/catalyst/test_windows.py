@@ -43,6 +43,7 @@ from tests.catalyst.random_windows import (
     random_rows,
 )
 from tests.catalyst.texts import texts
+from tests.effort import mostly_slow, scale
 from tests.engine.kernels import KernelRun
 
 SET = "windows"
@@ -51,17 +52,17 @@ NOT_IN_DUCKDB = ("lists", "other_aggregates")
 """Lists of nothing are null there, and a correlation of one pair is NaN."""
 PARTS = 8
 """The number of tests that random queries are divided into."""
-PER_PART = 25
+PER_PART = scale(8, 25)
 
 
-@pytest.mark.parametrize("query", [q for q in QUERIES if q not in NOT_IN_DUCKDB])
+@pytest.mark.parametrize("query", mostly_slow([q for q in QUERIES if q not in NOT_IN_DUCKDB], 6))
 def test_the_answer_is_duckdbs(query: str) -> None:
     chance = Random(query)
     for _ in range(3):
         assert_agrees_with_duckdb(SET, query, random_tables(SET, chance))
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", mostly_slow(QUERIES, 6))
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)
     script = script_of_plan(plans_of(SET)[query]).script
@@ -84,6 +85,7 @@ def test_lists_are_in_the_order_of_the_window() -> None:
 # --- Random queries ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_windows_are_followed(part: int, tmp_path: Path) -> None:
     for number in range(PER_PART):

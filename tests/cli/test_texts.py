@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Outcome, incmrql, run_query
+from tests.effort import sample
 
 N = 300
 NESTED = {
@@ -60,7 +61,7 @@ MANY = 900
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("kind", sample(NESTED, 3))
 def test_nested(kind: str) -> None:
     query, printed = NESTED[kind]
     assert run_query(query).answer == printed

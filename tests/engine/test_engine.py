@@ -39,7 +39,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shape_queries
-from tests.effort import fewer, scale
+from tests.effort import fewer, sample, scale
 from tests.engine.kernels import FileRun, KernelRun, StagedRun
 from tests.generators.queries import queries, scripts
 from tests.generators.stacked import over, stacked_shapes
@@ -47,7 +47,7 @@ from tests.plan.seeded import EVERY, PAIRWISE, Traits, history, some_tables
 from tests.plan.stepping import ALL, Batch, Run, deletions, insertions, r, s
 from tests.plan.test_coverage import STREAMS, Pair, pairs
 
-TWICE = 8
+TWICE = 16
 """Parts of the pairs, so that they can be tried side by side."""
 
 
@@ -102,7 +102,7 @@ def test_one_shape_of_each_kind_over_others(few: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pipelines, "FEW", few)
     chance = Random(99)
     with deep_recursion():
-        for pair in list(pairs())[::7]:
+        for pair in list(pairs())[:: scale(21, 7)]:
             case(pair, ALL, chance.choice(PAIRWISE), chance)
 
 
@@ -149,7 +149,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_runs")
-@pytest.mark.parametrize("text", [*SHAPES, LISTS_ADDED])
+@pytest.mark.parametrize("text", sample([*SHAPES, LISTS_ADDED], 2))
 def test_stages_do_what_one_place_does(text: str, tmp_path: Path) -> None:
     """The same changes, answers and state, also when small and large batches take turns."""
     chance = Random(text)

@@ -162,7 +162,7 @@ def grows(few: list[Work], many: list[Work], place: int, ratio: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample(QUERIES, 6))
+@pytest.mark.parametrize("name", sample(QUERIES, 10))
 def test_no_more_is_read_than_is_said(name: str) -> None:
     physical, works_by_kind = growth(name)
     few, many = sizes(name)

@@ -20,7 +20,7 @@ from incmrql.types import typed
 from incmrql.values import identical, show
 from tests.catalyst.judging import plans_of, program_of_script, reference_answer, script_of_plan
 from tests.catalyst.random_windows import TABLE, random_query, random_rows
-from tests.effort import scale
+from tests.effort import mostly_slow, scale
 from tests.engine.kernels import KernelRun, StagedRun
 
 PARTS = 8
@@ -133,7 +133,7 @@ def _row(number: int) -> tuple[Any, ...]:
     return (1, number, number, "x", None, float(number), None, None)
 
 
-@pytest.mark.parametrize(("query", "kind"), CASES.items())
+@pytest.mark.parametrize(("query", "kind"), mostly_slow(CASES.items(), 5))
 def test_a_change_reads_what_the_functions_need(query: str, kind: str) -> None:
     few, _ = work(query, 300, at_end=True)
     many, reaches = work(query, 1200, at_end=True)

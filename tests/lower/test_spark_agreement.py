@@ -12,6 +12,7 @@ import pytest
 
 from incmrql.lower.tree import Dialect
 from incmrql.types.model import TIMESTAMP_NTZ
+from tests.effort import sample
 from tests.lower.agreement import (
     Question,
     differences,
@@ -56,7 +57,7 @@ FAMILIES: dict[str, Callable[[], Iterator[SparkCase]]] = {
 
 @cache
 def cases(family: str) -> tuple[SparkCase, ...]:
-    return tuple(FAMILIES[family]())
+    return tuple(sample(FAMILIES[family](), 2))
 
 
 @pytest.mark.slow

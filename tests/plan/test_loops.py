@@ -7,12 +7,12 @@ from hypothesis import given, settings
 
 from incmrql.plan.loops.program import numbered_program, step_program
 from incmrql.plan.nodes import Repeated, inputs
-from tests.effort import fewer
+from tests.effort import fewer, mostly_slow
 from tests.oracle.states.loops import NumberedState
 from tests.plan.loops import EXACT, OTHERS, Batch, Loops, histories
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", mostly_slow(EXACT, 4))
 def test_every_batch_of_an_exact_loop_answers_as_the_batch_loop_does(name: str) -> None:
     loop = Loops(EXACT[name])
     assert any(isinstance(state, NumberedState) for state in loop.stepper._states)

@@ -16,7 +16,7 @@ from incmrql.plan.merging import first_of, state_monoid
 from incmrql.plan.monoids import BAG, MAX, Monoid, product
 from incmrql.plan.nodes import Groups, Node, inputs
 from incmrql.values import Bag, encode, identical
-from tests.effort import examples
+from tests.effort import examples, mostly_slow
 from tests.generators.tables import TABLES
 from tests.oracle.plain import plain
 from tests.oracle.states.base import JoinState
@@ -72,7 +72,7 @@ def history_of(data: st.DataObject, most: int = 5) -> list[Batch]:
     return data.draw(histories(st.fixed_dictionaries(busy), ALL, most))
 
 
-@pytest.mark.parametrize("text", ORDERED.values(), ids=ORDERED)
+@pytest.mark.parametrize("text", mostly_slow(ORDERED.values(), 4), ids=ORDERED)
 @examples(25)
 @given(data=st.data())
 def test_each_need_of_an_order(text: str, data: st.DataObject) -> None:
@@ -81,7 +81,7 @@ def test_each_need_of_an_order(text: str, data: st.DataObject) -> None:
         run.step(batch)
 
 
-@pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("text", mostly_slow(EVERY.values(), 4), ids=EVERY)
 @examples(8)
 @given(data=st.data())
 def test_any_batches_end_in_the_same_state(text: str, data: st.DataObject) -> None:
@@ -130,7 +130,7 @@ def sums_by_node(one: Sequence[Weighted], other: Sequence[Weighted]) -> list[Wei
     return [BAG.merge(a, b) for a, b in zip(one, other, strict=True)]
 
 
-@pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("text", mostly_slow(EVERY.values(), 4), ids=EVERY)
 @examples(6)
 @given(data=st.data())
 def test_states_merge_and_diminish(text: str, data: st.DataObject) -> None:

@@ -14,7 +14,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, identical
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shape_queries
-from tests.effort import examples, fewer
+from tests.effort import examples, fewer, mostly_slow
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import TABLES, tables
 from tests.plan.stepping import (
@@ -140,7 +140,7 @@ SHAPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES.keys())
+@pytest.mark.parametrize("text", mostly_slow(SHAPES.values(), 4), ids=SHAPES.keys())
 @examples(15)
 @given(data=st.data())
 def test_each_shape(text: str, data: st.DataObject) -> None:

@@ -15,6 +15,7 @@ from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import INT, Collection, Tuple
 from incmrql.values import Bag, Record, Value, encode
+from tests.effort import half
 from tests.generators.queries import queries
 from tests.generators.tables import CATALOG, tables
 from tests.reference.running import Registered, run, value
@@ -135,6 +136,7 @@ ROWS = st.lists(st.tuples(st.none() | st.integers(0, 3), st.integers(0, 3)), max
 
 
 @pytest.mark.parametrize("text", QUERIES)
+@half
 @given(left=ROWS, right=ROWS)
 def test_the_values_are_those_of_the_query(
     text: str, left: list[Value], right: list[Value]
@@ -150,6 +152,7 @@ def test_the_values_are_those_of_the_query(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", QUERIES[:-1] + TIES)
+@half
 @given(left=ROWS, right=ROWS, shuffle=st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_of_a_source_means_nothing(
     text: str, left: list[Value], right: list[Value], shuffle: Random

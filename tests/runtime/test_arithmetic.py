@@ -18,6 +18,7 @@ from incmrql.runtime import Driver, StreamOptions, arithmetic
 from incmrql.runtime.checkpoint.program import read_program
 from incmrql.spark.stream_job import StreamJob
 from incmrql.values import Record
+from tests.effort import sample
 from tests.engine.programs import typed_script
 from tests.runtime.here import Here
 from tests.runtime.streaming import OPTIONS
@@ -144,7 +145,7 @@ STREAM = 'stream(line, "{data}", ",", type(< K: string, A: int, B: int >), delet
 
 @pytest.mark.slow
 @pytest.mark.parametrize("few_rows", [10_000, -1], ids=["by the driver", "by tasks"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", sample(SHAPES, 2))
 def test_the_count_follows_the_change(
     shape: str, few_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,23 +25,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
 FAILING = {1: "task-sent", 2: "task-runs", 3: "task-runs", 4: "task-parts", 5: "task-parts"}
 """Where a worker is killed when Spark does not try tasks again; each second batch is large."""
-ALL_CRASHES = {
-    "runs": 6,
-    "archive": 7,
-    "manifest": 8,
-    "committed": 9,
-    "parts": 10,
-    "publish": 11,
-    "after": 12,
-    "intent": 13,
-}
-"""After which of its writes the driver is killed, in which batch."""
-CRASHES = {name: ALL_CRASHES[name] for name in scale(["publish", "intent"], ALL_CRASHES)}
+WRITES = scale(
+    ("publish", "intent"),
+    ("runs", "archive", "manifest", "committed", "parts", "publish", "after", "intent"),
+)
 """Those that are tried: `test_faults.py` lets each write fail, without a process for each."""
+CRASHES = {name: number for number, name in enumerate(WRITES, 6)}
+"""After which of its writes the driver is killed, in which batch."""
 PUBLISHED = ("publish", "after")
-RETRIED = {14: "task-read", 15: "task-runs", 16: "task-parts", 17: "task-parts"}
+LAST_CRASH = max(CRASHES.values())
+RETRIED = dict(enumerate(("task-read", "task-runs", "task-parts", "task-parts"), LAST_CRASH + 1))
 """Where a worker is killed when Spark tries again."""
-BATCHES = 18
+BATCHES = LAST_CRASH + 1 + len(RETRIED)
 
 
 def run(place: Place, crash: str, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
@@ -83,7 +78,8 @@ def test_a_killed_stream_goes_on_as_if_nothing_had_happened(
     assert [line for line in said if line.startswith("failed")] == again[::2]
     retried = run(killed, in_workers(killed, RETRIED), "local[2,4]")
     assert retried.returncode == 0, retried.stderr
-    assert retried.stdout.splitlines() == ["started", *[f"batch {n}" for n in (13, *RETRIED)]]
+    batches = [f"batch {number}" for number in (LAST_CRASH, *RETRIED)]
+    assert retried.stdout.splitlines() == ["started", *batches]
     assert killed.published_rows() == quiet.published_rows()
     assert archived_files(killed) == archived_files(quiet)
     answers = reference_answers(quiet.text)

@@ -22,6 +22,7 @@ from incmrql.runtime import Driver
 from incmrql.runtime.checkpoint.program import read_program
 from incmrql.runtime.verify import _row_lines, verify
 from incmrql.storage.files import load, write_over
+from tests.effort import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,17 +204,17 @@ def test_a_planted_error_in_a_ledger_is_found(
         assert (row.V, count) == (f"v{row.K}", 1)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        JOIN,
-        "select distinct o.who from o in orders",
-        "select o from o in orders order by o.price desc, o.who limit 3",
-        "(count(orders), max(orders.price))",
-        "select (a.who, b.who) from a in orders, b in orders where a.price = b.price",
-        "select (c.id, (select o.price from o in orders where o.who = c.id)) from c in customers",
-    ],
+VERIFIED = (
+    JOIN,
+    "select distinct o.who from o in orders",
+    "select o from o in orders order by o.price desc, o.who limit 3",
+    "(count(orders), max(orders.price))",
+    "select (a.who, b.who) from a in orders, b in orders where a.price = b.price",
+    "select (c.id, (select o.price from o in orders where o.who = c.id)) from c in customers",
 )
+
+
+@pytest.mark.parametrize("text", sample(VERIFIED, 2))
 def test_right_answers_are_verified(session: incmrql.Session, text: str) -> None:
     orders = session.stream("orders", "< who: int, price: double >")
     customers = session.stream("customers", "< id: int, name: string >")

@@ -234,7 +234,7 @@ def agrees(run: Beside, expected: Error, note: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample(LOOPS, 2))
+@pytest.mark.parametrize("name", sample(LOOPS, 3))
 def test_the_kernel_diffuses_as_the_reference_does(name: str, tmp_path: Path) -> None:
     """And what it states covers the error, in every batch."""
     seen: Counter[str] = Counter()

@@ -67,7 +67,7 @@ def notes(run: KernelRun) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample(LOOPS, 2))
+@pytest.mark.parametrize("name", sample(LOOPS, 3))
 def test_odd_values_in_odd_batches(name: str, tmp_path: Path) -> None:
     known, ways = odd_loop(name, "recompute"), Counter[str]()
     for iterate in WAYS:

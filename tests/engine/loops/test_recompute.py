@@ -49,7 +49,7 @@ from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import BOOL, DOUBLE, LONG, STRING, Tuple, Type
 from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, encode
-from tests.effort import fewer
+from tests.effort import fewer, mostly_slow
 
 STREAMS = """
 edges = stream(line, "e", ",", type((long,long)), deletes: "d");
@@ -260,7 +260,7 @@ def inputs_of(draw: st.DrawFn, loop: LoopOp) -> Given:
     return inputs
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", mostly_slow(QUERIES, 4))
 @fewer
 @given(st.data())
 def test_rows_are_those_of_the_loop(name: str, data: st.DataObject) -> None:
@@ -271,7 +271,7 @@ def test_rows_are_those_of_the_loop(name: str, data: st.DataObject) -> None:
             assert engine_result(program, loop, inputs) == reference_result(program, loop, inputs)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", mostly_slow(QUERIES, 4))
 @fewer
 @given(st.data())
 def test_many_pairs_in_chunks(name: str, data: st.DataObject) -> None:

@@ -402,13 +402,13 @@ def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Pat
     assert wanted is not None
     results = []
     runs = [run for table in kernel.tables.values() for run in table.segments]
-    for number in range(80):
+    for number in range(scale(40, 80)):
         folder = Path(shutil.copytree(tmp_path / "state", tmp_path / str(number)))
         run = random.choice(runs)
         flip_bit(folder, run, (0, run.size), random)
         results.append(outcome(question, some, folder, run.file))
         shutil.rmtree(folder)
-    assert results.count(None) > 8
+    assert results.count(None) > len(results) / 10
     assert results.count(wanted) > 0
     assert results.count(None) + results.count(wanted) == len(results)
 

@@ -11,6 +11,7 @@ import pytest
 from incmrql.errors import DataError
 from incmrql.reference import Environment, new_world
 from incmrql.values import Record
+from tests.effort import scale
 from tests.oracle.diffusion.state import DiffusedState, Error, Settings
 from tests.oracle.states.base import RepeatedState
 from tests.oracle.stepper import Stepper
@@ -72,7 +73,7 @@ def cloud(chance: Random, x: float, many: int = 10) -> list[Record]:
 
 @pytest.mark.slow
 def test_centroids_are_exact_means_of_the_points_they_were_given() -> None:
-    for seed in range(20):
+    for seed in range(scale(8, 20)):
         chance = Random(seed)
         low, high = cloud(chance, 0.0), cloud(chance, 8.0)
         run = Run()

@@ -33,7 +33,7 @@ from incmrql.types.model import DOUBLE, INT, LONG, Collection
 from incmrql.types.model import Record as RecordType
 from incmrql.types.scope import Catalog
 from incmrql.values import Record, Value, encode
-from tests.effort import sample
+from tests.effort import mostly_slow, sample
 from tests.oracle.diffusion.state import DiffusedState, Error, Settings
 from tests.oracle.states.base import RepeatedState, Work
 from tests.oracle.stepper import Stepper
@@ -280,7 +280,7 @@ def some_settings(chance: Random) -> Settings:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sample(LOOPS, 2))
+@pytest.mark.parametrize("name", sample(LOOPS, 3))
 def test_a_stated_bound_covers_the_error(name: str) -> None:
     """And is worth stating: often small, with differences cut off and the loop run again."""
     seen: Counter[str] = Counter()
@@ -348,7 +348,7 @@ def test_a_loop_without_steps_is_where_it_starts() -> None:
         assert run.far == 0.0
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", mostly_slow(LOOPS, 6))
 def test_a_batch_that_fails_leaves_everything_as_it_was(name: str) -> None:
     for seed in range(6):
         chance = Random(f"{name} fails {seed}")
@@ -374,7 +374,7 @@ def rings(many: int) -> Batch:
     return graph(edges, range(4 * many))
 
 
-@pytest.mark.parametrize("name", ["nested", "outer", "records", "negative"])
+@pytest.mark.parametrize("name", mostly_slow(["nested", "outer", "records", "negative"], 4))
 def test_what_differences_do_not_reach_is_not_read(name: str) -> None:
     done = []
     for many in (5, 50):

@@ -21,7 +21,7 @@ from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, STRING, Type
 from incmrql.values import Bag, Record, Value, encode
 from tests import golden
-from tests.effort import fewer
+from tests.effort import fewer, scale
 from tests.engine import programs as files
 from tests.generators.queries import queries
 from tests.plan.identity.programs import identity, program_of
@@ -341,7 +341,7 @@ def test_any_change_of_a_random_program_changes_its_identity(text: str, chance: 
     assume(program.nodes)
     place = chance.randrange(len(program.nodes))
     mutants = list(_mutants(program.nodes[place]))
-    for mutant in chance.sample(mutants, min(12, len(mutants))):
+    for mutant in chance.sample(mutants, min(scale(4, 12), len(mutants))):
         nodes: list[Node] = list(program.nodes)
         nodes[place] = mutant
         changed = dataclasses.replace(program, nodes=tuple(nodes))

@@ -28,7 +28,7 @@ from incmrql.spark.stream_job import StreamJob
 from incmrql.storage.files import CRASH
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.values import Bag, Record, identical
-from tests.effort import examples
+from tests.effort import examples, sample
 from tests.runtime.here import Here
 
 ROOT = Path(__file__).parents[3]
@@ -250,10 +250,11 @@ def push_and_step(checkpoint: str) -> None:
             continue
 
 
+POINTS = ("spool-new:0", "spool-aside:0", "spool-old:0", "intent:0", "manifest:0", "after:0")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "point", ["spool-new:0", "spool-aside:0", "spool-old:0", "intent:0", "manifest:0", "after:0"]
-)
+@pytest.mark.parametrize("point", sample(POINTS, 2))
 def test_a_kill_between_the_new_spool_and_the_new_intent_loses_nothing(
     point: str, tmp_path: Path
 ) -> None:
