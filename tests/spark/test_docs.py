@@ -104,7 +104,9 @@ def test_an_example_that_reads_a_source_has_a_text() -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("example", [e for e in ACCEPTED if reads(e)], ids=lambda e: e.place)
+@pytest.mark.parametrize(
+    "example", sample([e for e in ACCEPTED if reads(e)], 2), ids=lambda e: e.place
+)
 def test_example(example: Example, spark: SparkSession) -> None:
     outcomes, notes = {}, {}
     engines: dict[str, Callable[..., list[api.Answer]]] = {
@@ -128,7 +130,7 @@ def test_example(example: Example, spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("name", sample([name for name in SCRIPTS if name not in SLOW], 2))
+@pytest.mark.parametrize("name", sample([name for name in SCRIPTS if name not in SLOW], 3))
 def test_script(name: str, spark: SparkSession) -> None:
     path, data = EXAMPLES / f"{name}.mrql", [str(EXAMPLES / "data")]
     expected = [answer.value for answer in api.run(path, data)]

@@ -81,7 +81,7 @@ def answers(text: str, data: Mapping[str, list[Value]], spark: SparkSession) -> 
     return results
 
 
-@pytest.mark.parametrize("text", sample(QUERIES, 2))
+@pytest.mark.parametrize("text", sample(QUERIES, 3))
 def test_spark_says_where_rows_come_from(text: str, spark: SparkSession) -> None:
     (answer,) = answers(text, FULL, spark)
     assert answer

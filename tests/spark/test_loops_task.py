@@ -25,6 +25,7 @@ from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import DOUBLE, LONG, Tuple, Type
 from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical
+from tests.effort import sample
 from tests.plan.loops import EXACT, OTHERS, ROWS
 from tests.spark.answers import agree
 
@@ -85,7 +86,7 @@ def tables(seed: int, *, with_nulls: bool = False) -> dict[str, list[Value]]:
     return data
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", sample(LOOPS, 3))
 def test_a_small_loop_is_run_by_one_task(
     name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +98,9 @@ def test_a_small_loop_is_run_by_one_task(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["shortest", "pagerank", "countdown", "totals", "nested", "first"])
+@pytest.mark.parametrize(
+    "name", sample(["shortest", "pagerank", "countdown", "totals", "nested", "first"], 3)
+)
 def test_a_large_loop_is_run_in_steps(
     name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

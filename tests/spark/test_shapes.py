@@ -14,6 +14,7 @@ import pytest
 from incmrql import Session
 from incmrql.values import Bag, Record, identical
 from tests.algebra.test_shapes import DATA, SHAPES
+from tests.effort import sample, scale
 from tests.spark.answers import agree
 
 if TYPE_CHECKING:
@@ -151,18 +152,18 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", sample(SHAPES, 2))
 def test_shape_of_the_algebra(name: str, spark: SparkSession) -> None:
     agree(SHAPES[name], DATA["rows"], spark)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", sample(ALL, 2))
 def test_shape(name: str, spark: SparkSession) -> None:
     agree(ALL[name], TABLES, spark)
 
 
 def test_shapes_over_nothing(spark: SparkSession) -> None:
-    for text in [*SHAPES.values(), *ALL.values()][::3]:
+    for text in [*SHAPES.values(), *ALL.values()][:: scale(7, 3)]:
         agree(text, DATA["nothing"], spark)
 
 
