@@ -9,7 +9,6 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from typing import Any, TypeVar, assert_never, cast
 
 from incmrql.algebra.term import (
@@ -104,12 +103,16 @@ def _shared_variables(parts: Sequence[Part]) -> set[typed.Variable]:
     return {t.variable for _, part in parts for t in terms(part) if isinstance(t, Shared)}
 
 
-@cache
+_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
+
+
 def _field_names(kind: type) -> tuple[str, ...]:
     """The fields of a class of terms or expressions that may hold variables."""
-    if not is_dataclass(kind) or kind is Span:
-        return ()
-    return tuple(f.name for f in fields(kind) if f.name not in ("type", "span", "views"))
+    if kind not in _FIELD_NAMES:
+        has_variables = is_dataclass(kind) and kind is not Span
+        names = [field.name for field in fields(kind)] if has_variables else []
+        _FIELD_NAMES[kind] = tuple(n for n in names if n not in ("type", "span", "views"))
+    return _FIELD_NAMES[kind]
 
 
 def variables_of(part: Any) -> Iterator[typed.Variable]:
