@@ -63,7 +63,7 @@ SPARK_TESTS: dict[str, tuple[str, ...]] = {
                        "spark/test_trees.py", "spark/test_frame_types.py"),
     "spark/session": ("spark/test_session.py", "cli/test_mistakes.py", "spark/test_archive.py"),
     "spark/stream_": ("runtime/test_stream.py", "runtime/test_loops_streamed.py",
-                      "cli/test_streams.py"),
+                      "runtime/test_python.py"),
     "spark/": ("spark/test_texts.py", "spark/test_api.py", "spark/test_outputs.py",
                "spark/test_shapes.py"),
 }  # fmt: skip

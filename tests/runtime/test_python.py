@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import incmrql
@@ -559,3 +560,31 @@ def test_output_that_is_left_out_at_a_later_start_continues_with_a_warning(
     step(run)
     run.stop()
     assert changes(tmp_path / "out")["batch=000001"] == {(1.0, 2.0): -1, (1.0, 3.0): 1}
+
+
+def test_a_rebuild_by_tasks_publishes_the_rows_that_differ(
+    session: incmrql.Session, tmp_path: Path
+) -> None:
+    """The folder adds up to the new answer, and holds no row that stays as it was."""
+    (tmp_path / "in").mkdir()
+    rows = "".join(f"{n % 50},{n}\n" for n in range(300))
+    (tmp_path / "in" / "1.csv").write_text(rows)
+    text = (
+        f'incr select (k, count(x)) from x in stream(line, "{tmp_path / "in"}", ",", '
+        "type(< K: int, N: int >)) where x.N < {most} group by k: x.K"
+    )
+    options: Any = {"checkpoint": tmp_path / "ck", "output": tmp_path / "out", "settle": 0}
+    with session.query(text.format(most=250)).start(**options) as run:
+        step(run)
+    with session.query(text.format(most=270)).start(**options, on_change="rebuild") as run:
+        answer = run.answer()
+    assert answer == Bag([(k, 6 if k < 20 else 5) for k in range(50)])
+    total: Counter[tuple[int, int]] = Counter()
+    changes = []
+    for path in sorted((tmp_path / "out").glob("batch=*/*.parquet")):
+        for *row, weight in zip(*pq.read_table(path).to_pydict().values(), strict=True):
+            total[tuple(row)] += weight
+            changes.append((tuple(row), weight))
+    assert +total == Counter(answer)
+    assert min(total.values()) == 0
+    assert len(changes) == 50 + 2 * 20
