@@ -70,6 +70,15 @@ def test_what_is_cast_is_widened_over_the_column() -> None:
     assert by_row_count() == before
 
 
+def test_what_is_cast_is_added_over_the_column() -> None:
+    before = by_row_count()
+    one = cast_to(Decimal(12, 2), "ansi")
+    body = typed.Arithmetic("+", one, one, type=Decimal(13, 2))
+    column = apply_expression([ONE], body, [pa.array(["1.5", None, "-2"])])
+    assert column_values(column, body.type) == [DecimalValue("3.00"), None, DecimalValue("-4.00")]
+    assert by_row_count() == before
+
+
 def test_what_is_cast_one_by_one() -> None:
     assert not has_column(cast_to(TIMESTAMP, "ansi"))
     assert not has_column(cast_to(Decimal(3, 3), "ansi"))
