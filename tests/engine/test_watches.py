@@ -247,6 +247,15 @@ def test_an_operation_in_a_join_key_fails_in_the_rows_of_its_side(
     assert "tables" not in compile_program(run.program).scopes
 
 
+def test_a_constant_in_a_join_key_fails_only_where_there_are_rows(tmp_path: Path) -> None:
+    both = WatchedRun("select x.A from x in R, y in S where x.A = y.A + 1 / 0", tmp_path / "both")
+    assert both.step({name: [] for name in ALL}) == []
+    assert both.step(insertions(R=[r(1, 0, 0.0, "a")])) == []
+    assert both.fails() is False
+    assert "1 / 0" in texts(both.step(insertions(S=[s(1, 0.0, "x")])))
+    assert both.step(deletions(R=[r(1, 0, 0.0, "a")], S=[s(1, 0.0, "x")])) == []
+
+
 def test_where_an_equality_relates_the_rows_an_operation_fails_in_pairs(tmp_path: Path) -> None:
     text = "select (x.A, y.D) from x in R, y in S where x.B = y.A and x.A / x.B > y.D"
     run = WatchedRun(text, tmp_path)

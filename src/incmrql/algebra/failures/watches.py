@@ -500,7 +500,10 @@ class _FromClause:
                 yield fragment, variables
                 continue
             for check in fragment.checks:
-                yield replace(fragment, checks=(check,)), free_variables(check.condition)
+                own = free_variables(check.condition)
+                # What is about no row at all, like 1 / 0, fails only where there are rows.
+                rows_of = own if self._needed_qualifiers(own) else variables
+                yield replace(fragment, checks=(check,)), rows_of
 
     def _other_conditions(
         self, index: int, needed: Sequence[typed.Qualifier]
