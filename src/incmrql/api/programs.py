@@ -85,7 +85,7 @@ class CombinedProgram:
     answers: SparkAnswers | None
     """The answers as Spark has them, if there are some."""
     on_arithmetic: OnArithmetic | None
-    """What happens if arithmetic fails, unless `start` is told."""
+    """What happens if arithmetic fails, unless `start` gets `on_arithmetic`."""
 
     def description(self) -> dict[str, Any]:
         """What a checkpoint keeps, so that the program can be recompiled."""

@@ -177,7 +177,7 @@ class _Stream:
 def demo(name: str) -> None:
     """Run a query over generated streams, and show how each batch changes its answer.
 
-    The query is join unless you name another one.
+    If you name no query, it runs "join".
     """
     from incmrql.api.session import Session
 

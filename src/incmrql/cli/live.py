@@ -240,7 +240,7 @@ def status_line(report: BatchReport) -> str:
 
 
 def progress_line(progress: Progress, seconds: float) -> str:
-    """What a batch has read after so many seconds, how fast, and how long that will still take."""
+    """What a batch has read so far, how fast, and how much time is left."""
     files = count(progress.files, "file", "files")
     head = f"batch {progress.batch}: "
     if progress.read >= progress.size and progress.rows:

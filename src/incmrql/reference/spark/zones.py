@@ -98,7 +98,7 @@ def start_of_day(day: date, zone: str) -> datetime | None:
 
 
 def _moved(moment: datetime, zone: str, change: timedelta | int) -> datetime | None:
-    """A moment whose local date is so many days or months later, at the same time of day."""
+    """A moment a number of days or months later by the local calendar, at the same time of day."""
     rules = _zone(zone)
     try:
         here = moment.astimezone(rules)
